@@ -1,0 +1,50 @@
+//! The one table of environment variables: what the code reads, `boxwise-info` prints and the guide explains.
+
+/// One environment variable.
+#[derive(Clone, Copy, Debug)]
+pub struct Variable {
+    /// Its name.
+    pub name: &'static str,
+    /// What holds when it is not set.
+    pub default: &'static str,
+    /// What it does, in one line.
+    pub meaning: &'static str,
+}
+
+impl Variable {
+    /// Its value, if it is set to something.
+    pub fn get(&self) -> Option<String> {
+        std::env::var(self.name).ok().filter(|value| !value.is_empty())
+    }
+}
+
+/// This process's rank in its job.
+pub const RANK: Variable =
+    Variable { name: "BOXWISE_RANK", default: "the launcher's", meaning: "rank of this process, set by boxwise-run" };
+/// The number of ranks of the job.
+pub const SIZE: Variable =
+    Variable { name: "BOXWISE_SIZE", default: "the launcher's", meaning: "number of ranks, set by boxwise-run" };
+/// The name that the ranks of one job share.
+pub const JOB: Variable =
+    Variable { name: "BOXWISE_JOB", default: "the launcher's", meaning: "name shared by the ranks of a job" };
+/// Where `boxwise-run` notes which ranks have ended.
+pub const BOARD: Variable =
+    Variable { name: "BOXWISE_BOARD", default: "none", meaning: "list of ended ranks, kept by boxwise-run" };
+/// Log level.
+pub const LOG: Variable =
+    Variable { name: "BOXWISE_LOG", default: "off", meaning: "log to stderr: error, warn, info, debug or trace" };
+/// Cross-memory attach.
+pub const CMA: Variable = Variable {
+    name: "BOXWISE_CMA",
+    default: "1",
+    meaning: "0: never read another process's plain memory with process_vm_readv, use shared rings",
+};
+/// How long to wait for the other ranks to start.
+pub const BOOT_TIMEOUT_MS: Variable = Variable {
+    name: "BOXWISE_BOOT_TIMEOUT_MS",
+    default: "120000",
+    meaning: "milliseconds to wait for all ranks of the job to appear",
+};
+
+/// Every variable.
+pub const VARIABLES: [Variable; 7] = [RANK, SIZE, JOB, BOARD, LOG, CMA, BOOT_TIMEOUT_MS];
