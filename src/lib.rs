@@ -24,5 +24,6 @@ mod transport;
 pub use config::{VARIABLES, Variable};
 pub use error::{Error, Result, Status};
 pub use exec::Stream;
-pub use reshape::{Request, Reshape};
+pub use plan::Request;
+pub use reshape::Reshape;
 pub use transport::{Boot, Communicator, JobBoard, SharedBuffer};

@@ -1,15 +1,25 @@
 //! Boxes in, schedule out: everybody's descriptions become one rank's list of strided copies.
 //!
-//! Pure: no I/O, no `unsafe`, no transport. The same table gives the same conclusions on every rank.
+//! Pure: no I/O, no `unsafe`, no transport. The same table gives the same conclusions on every rank. In order:
+//! each rank encodes its [`Descriptor`]; from the table of all of them, [`check_table`] and [`check_own`] give
+//! verdicts on which the ranks [`agree`]; then each builds its own [`Schedule`].
 
 mod descriptor;
 mod options;
+mod replicas;
 mod report;
 mod schedule;
 mod validate;
+mod verdict;
 
-pub use descriptor::{DESCRIPTOR_BYTES, Descriptor};
+#[cfg(test)]
+mod cases;
+#[cfg(test)]
+mod samples;
+
+pub use descriptor::{DESCRIPTOR_BYTES, Descriptor, Request};
 pub use options::{Backend, ExitSync, OptionName, Options};
-pub use report::{Format, Info};
+pub use report::{Format, Info, describe};
 pub use schedule::{PeerTransfers, Schedule, Transfer};
 pub use validate::{check_own, check_table};
+pub use verdict::{VERDICT_BYTES, agree, encode_verdict};

@@ -1,9 +1,11 @@
 //! The options of a reshape, on which all ranks must agree.
 
 use bytemuck::{Pod, Zeroable};
+use serde::Serialize;
 
 /// Where the data lives and who moves it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Backend {
     /// NVSHMEM where it is initialised, else the host.
     Auto,
@@ -14,7 +16,8 @@ pub enum Backend {
 }
 
 /// What is true when an operation is complete on a rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ExitSync {
     /// Its output is whole.
     Output,
@@ -40,7 +43,7 @@ pub enum OptionName {
 }
 
 /// The options of a reshape.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Options {
     /// Where the data lives.
     pub backend: Backend,
@@ -111,7 +114,7 @@ impl OptionName {
 /// The options as the ranks send them to one another: the value of each, by number.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
-pub struct OptionValues(pub [i64; OptionName::ALL.len()]);
+pub(super) struct OptionValues(pub(super) [i64; OptionName::ALL.len()]);
 
 impl Options {
     /// The most copy threads a rank may ask for.
@@ -124,9 +127,8 @@ impl Options {
             1 => Ok(true),
             _ => Err(format!("{} is {value}, must be 0 or 1", name.c_name())),
         };
-        let out_of_range = |least: i64, most: i64| {
-            Err(format!("{} is {value}, must be {least} to {most}", name.c_name()))
-        };
+        let out_of_range =
+            |least: i64, most: i64| Err(format!("{} is {value}, must be {least} to {most}", name.c_name()));
         match name {
             OptionName::Backend => {
                 self.backend = match value {
@@ -160,8 +162,22 @@ impl Options {
         Ok(())
     }
 
+    /// The options with these values, or what is wrong with one of them.
+    pub(super) fn from_values(values: &OptionValues) -> Result<Options, String> {
+        let mut options = Options::default();
+        for (name, value) in OptionName::ALL.into_iter().zip(values.0) {
+            options.set(name, value)?;
+        }
+        Ok(options)
+    }
+
+    /// Whether every field, set directly from Rust perhaps, is in its range.
+    pub fn check(&self) -> Result<(), String> {
+        Options::from_values(&self.values()).map(|_| ())
+    }
+
     /// The value of every option, by number.
-    pub fn values(&self) -> OptionValues {
+    pub(super) fn values(&self) -> OptionValues {
         OptionValues(OptionName::ALL.map(|name| match name {
             OptionName::Backend => self.backend as i64,
             OptionName::InPlace => self.in_place as i64,
@@ -172,5 +188,45 @@ impl Options {
             OptionName::Threads => self.threads as i64,
             OptionName::TimeoutMs => self.timeout_ms as i64,
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_option_can_be_set_and_keeps_its_number() {
+        for (number, name) in OptionName::ALL.into_iter().enumerate() {
+            assert_eq!(OptionName::from_code(number as i32), Some(name));
+            let mut options = Options::default();
+            let other = 1 + Options::default().values().0[number];
+            let other = if matches!(name, OptionName::EntrySync) { 0 } else { other };
+            options.set(name, other).unwrap();
+            for (at, (value, default)) in options.values().0.iter().zip(Options::default().values().0).enumerate() {
+                assert_eq!(*value, if at == number { other } else { default }, "{}", name.c_name());
+            }
+            assert_eq!(Options::from_values(&options.values()), Ok(options));
+        }
+        assert_eq!(OptionName::from_code(8), None);
+        assert_eq!(OptionName::from_code(-1), None);
+    }
+
+    #[test]
+    fn values_out_of_range_are_told_by_name() {
+        for name in OptionName::ALL {
+            for value in [-1, i64::MIN, 1025, i64::MAX] {
+                if name == OptionName::TimeoutMs && value > 0 {
+                    continue;
+                }
+                let mut options = Options::default();
+                let fault = options.set(name, value).unwrap_err();
+                assert!(fault.contains(name.c_name()) && fault.contains(&value.to_string()), "{fault}");
+                assert_eq!(options, Options::default());
+            }
+        }
+        assert!(Options { threads: 0, ..Options::default() }.check().is_err());
+        assert!(Options { timeout_ms: u64::MAX, ..Options::default() }.check().is_err());
+        assert!(Options::default().check().is_ok());
     }
 }

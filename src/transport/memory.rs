@@ -62,7 +62,7 @@ impl Mapping {
                 0,
             )
         };
-        match NonNull::new(base.cast()) {
+        match NonNull::new(base.cast::<u8>()) {
             Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => Ok(Mapping { base, bytes }),
             _ => Err(Error::os(format!("cannot map {bytes} bytes of shared memory"), &io::Error::last_os_error())),
         }

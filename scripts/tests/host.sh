@@ -1,0 +1,154 @@
+# shellcheck shell=bash
+# C, C++ and Fortran programs on this machine: tests/c, the examples, the demonstration and the README.
+#
+# A comment in the first lines of a program of tests/c says how it is run, one test a line:
+#     run: boxwise-run -n 3
+# The rest of the line is a command; {} in it stands for the program, which is its last word where {} is missing:
+#     run: env BOXWISE_CMA=0 boxwise-run -n 2 {} --size 100
+# Without such a line the program runs alone, as a world of one. `skip: valgrind` or `skip: sanitizers`, with a
+# reason behind it, leaves out the runs under that tool.
+
+example_ranks=(1 2 3 4 5 8)
+warnings=(-Wall -Wextra -pedantic -Werror)
+sanitizers=(-fsanitize=address,undefined -fno-sanitize-recover=all)
+memcheck=(valgrind --quiet --error-exitcode=99 --leak-check=full --show-leak-kinds=definite
+    --errors-for-leak-kinds=definite)
+
+test_host() {
+    run_test "tools are there" need_programs \
+        cc:gcc c++:g++ gfortran:gfortran valgrind:valgrind cmake:cmake make:make pkg-config:pkg-config
+    run_test "release build" build_release
+    last_passed || return
+    test_headers
+    test_c_programs
+    test_c_examples
+    test_fortran_programs
+    run_test "scripts/demo" within 300 scripts/demo --shape 32,24,20
+    run_test "README" within 600 scripts/check-readme
+}
+
+# Each header alone, in every language version it is promised for.
+test_headers() {
+    local standard
+    for standard in c99 c11; do
+        run_test "boxwise.h as $standard" compile_header boxwise.h cc -x c "-std=$standard" -Wstrict-prototypes
+    done
+    for standard in c++11 c++17; do
+        run_test "boxwise.h as $standard" compile_header boxwise.h c++ -x c++ "-std=$standard"
+    done
+    for standard in c++17 c++20; do
+        run_test "boxwise.hpp as $standard" compile_header boxwise.hpp c++ -x c++ "-std=$standard"
+    done
+}
+
+compile_header() {
+    local header=$1
+    shift
+    printf '#include <%s>\nint main(void) { return 0; }\n' "$header" \
+        | "$@" "${warnings[@]}" -I"$root/include" -fsyntax-only -
+}
+
+test_c_programs() {
+    local source name run runs
+    for source in tests/c/*.c tests/c/*.cpp; do
+        name=${source##*/}
+        mapfile -t runs < <(runs_of "$source")
+        build_program "$name" "$source" || continue
+        for run in "${runs[@]}"; do
+            run_test "$name, $run" run_program "$run" "$scratch/$name"
+            test_under_tools "$name" "$source" "$run"
+        done
+    done
+}
+
+# The commands of its `run:` lines, or the program alone.
+runs_of() {
+    head -n 10 "$1" | sed -n 's/.*\<run: *\(.*[^ ]\) *$/\1/p' | sed 's| *\*/$||' | grep . || echo '{}'
+}
+
+test_c_examples() {
+    local source name ranks
+    for source in c_examples/[0-9]*.c; do
+        name=${source##*/}
+        build_program "$name" "$source" || continue
+        for ranks in "${example_ranks[@]}"; do
+            run_test "$name, $ranks ranks" run_program "boxwise-run -n $ranks" "$scratch/$name"
+        done
+        test_under_tools "$name" "$source" "boxwise-run -n 3"
+    done
+}
+
+# All programs of fortran/: the examples, and one that calls every procedure of the module.
+test_fortran_programs() {
+    local source name ranks
+    run_test "boxwise.f90 compiles" compile_fortran -c fortran/boxwise.f90 -o "$scratch/boxwise.o"
+    last_passed || return
+    run_test "check.f90 compiles" compile_fortran -c fortran/check.f90 -o "$scratch/check.o"
+    last_passed || return
+    for source in fortran/*.f90; do
+        name=${source##*/}
+        case $name in boxwise.f90 | check.f90) continue ;; esac
+        build_program "$name" "$source" || continue
+        for ranks in "${example_ranks[@]}"; do
+            run_test "$name, $ranks ranks" run_program "boxwise-run -n $ranks" "$scratch/$name"
+        done
+    done
+}
+
+# The same run under memcheck, and once more with the program compiled with sanitizers.
+test_under_tools() {
+    local name=$1 source=$2 run=$3
+    if ! skips "$source" valgrind; then
+        run_test "$name under valgrind, $run" run_program "$run" "${memcheck[@]}" "$scratch/$name"
+    fi
+    if ! skips "$source" sanitizers; then
+        build_program "$name with sanitizers" "$source" "${sanitizers[@]}" || return
+        run_test "$name with sanitizers, $run" run_program "$run" "$scratch/$name with sanitizers"
+    fi
+}
+
+skips() {
+    head -n 10 "$1" | grep -q "\<skip: *$2"
+}
+
+# build_program NAME SOURCE [FLAG…]: compiles into the scratch folder, once; fails, as a test, if that fails.
+build_program() {
+    local name=$1 source=$2
+    shift 2
+    [ ! -e "$scratch/$name" ] || return 0
+    run_test "$name compiles" compile "$source" -o "$scratch/$name" "$@"
+    last_passed
+}
+
+compile() {
+    local source=$1
+    shift
+    case $source in
+        *.c) cc -std=gnu11 "${warnings[@]}" -g -O1 "$source" "$@" -Iinclude "${link[@]}" ;;
+        *.cpp) c++ -std=c++17 "${warnings[@]}" -g -O1 "$source" "$@" -Iinclude "${link[@]}" ;;
+        *.f90) compile_fortran "$source" "$scratch/boxwise.o" "$scratch/check.o" "$@" "${link[@]}" ;;
+    esac
+}
+
+link=(-L"$release_dir" -lboxwise -Wl,-rpath,"$release_dir" -lpthread -lm)
+
+compile_fortran() {
+    gfortran -std=f2018 -Wall -Wextra -g -O1 -J "$scratch" "$@"
+}
+
+# run_program RUN PROGRAM…: RUN is what a `run:` line says, PROGRAM the program with the tool it runs under, if any.
+run_program() {
+    local run=$1 word words command=() placed=no
+    shift
+    read -ra words <<<"$run"
+    for word in "${words[@]}"; do
+        if [ "$word" = '{}' ]; then
+            command+=("$@")
+            placed=yes
+        else
+            command+=("$word")
+        fi
+    done
+    [ "$placed" = yes ] || command+=("$@")
+    PATH=$release_dir:$PATH within 120 "${command[@]}"
+}

@@ -1,0 +1,47 @@
+# shellcheck shell=bash
+# Format, lints, documentation, the Rust tests, and the model check of the waiting protocol.
+
+test_unit() {
+    run_test "tools are there" need_cargo_components rustfmt clippy
+    run_test "cargo fmt" cargo fmt --check
+    run_test "cargo clippy" cargo clippy --locked --all-targets -- -D warnings
+    run_test "cargo doc" env RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
+    run_cargo_tests "cargo test" 1500 cargo test --locked --no-fail-fast
+    # Built apart: the flag changes every crate.
+    run_cargo_tests "model check" 900 \
+        env RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$target_dir/loom" cargo test --locked --release --test loom
+}
+
+# run_cargo_tests NAME SECONDS COMMAND…: as run_test, but counts the tests that cargo ran one by one.
+run_cargo_tests() {
+    local name=$1 seconds=$2 started=$SECONDS log status passed_here failed_here
+    shift 2
+    log=$(mktemp "$scratch/log.XXXXXX")
+    within "$seconds" "$@" >"$log" 2>&1 </dev/null
+    status=$?
+    print_cargo_tests "$name" "$log"
+    read -r passed_here failed_here <<<"$(count_cargo_tests "$log")"
+    passed=$((passed + passed_here))
+    failed=$((failed + failed_here))
+    if [ "$failed_here" -gt 0 ]; then
+        print_log "$log"
+    elif [ "$status" -ne 0 ]; then
+        # No result line: the build failed, or a test program crashed or hung.
+        report_test "$current_label: $name" "$status" "$log" $((SECONDS - started))
+    elif [ "$passed_here" -eq 0 ]; then
+        report_test "$current_label: $name ran no test" 1 "$log" $((SECONDS - started))
+    fi
+}
+
+# The names, in the form of report_test.
+print_cargo_tests() {
+    sed -n \
+        -e "s/^test \(.*\) \.\.\. ok\$/ok      $current_label: $1: \1/p" \
+        -e "s/^test \(.*\) \.\.\. FAILED\$/FAILED  $current_label: $1: \1/p" \
+        -e "s/^test \(.*\) \.\.\. ignored\(.*\)\$/ignored $current_label: $1: \1\2/p" "$2"
+}
+
+# From `test result: ok. 12 passed; 0 failed; …` to "PASSED FAILED", summed over all test programs.
+count_cargo_tests() {
+    awk '/^test result: / { passed += $4; failed += $6 } END { print passed + 0, failed + 0 }' "$1"
+}

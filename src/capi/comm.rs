@@ -1,0 +1,229 @@
+//! Communicators and the memory their ranks share.
+
+use super::boot::{CheckedBoot, boxwise_boot_t};
+use super::boundary::{Output, call, null};
+use super::handle::{self, Kind, Object};
+use super::status::boxwise_status_t;
+use crate::error::{Error, Result, Status};
+use crate::log;
+use crate::transport::Communicator;
+use std::ffi::c_void;
+
+/// What a communicator handle points to; its inside is private.
+pub enum boxwise_comm {}
+/// A group of ranks that work together. Made by boxwise_comm_create, ended by boxwise_comm_destroy.
+pub type boxwise_comm_t = *mut boxwise_comm;
+
+impl Object for Communicator {
+    const KIND: Kind = Kind::Communicator;
+}
+
+/// What kind of communicator `comm_handle` stands for.
+#[repr(C)]
+pub enum boxwise_comm_type {
+    /// comm_handle points to an MPI_Comm. This build has no MPI plugin yet: BOXWISE_ERROR_UNAVAILABLE.
+    BOXWISE_COMM_MPI = 0,
+    /// comm_handle is NULL. The implicit world: the ranks that boxwise-run started; else those of the launcher
+    /// when its variables (Open MPI, PMI, Slurm) say that all ranks are on this node; else a world of one.
+    BOXWISE_COMM_NONE = 1,
+    /// comm_handle points to a boxwise_boot_t.
+    BOXWISE_COMM_BOOT = 16,
+    /// comm_handle points to a boxwise_comm_t.
+    BOXWISE_COMM_OBJECT = 17,
+}
+
+/// Kinds of memory for boxwise_malloc.
+#[repr(C)]
+pub enum boxwise_memory {
+    /// Host memory, shared by the ranks of a node.
+    BOXWISE_MEMORY_HOST = 0,
+    /// Device memory of NVSHMEM's symmetric heap. This build has no device backend yet: BOXWISE_ERROR_NOT_SUPPORTED.
+    BOXWISE_MEMORY_DEVICE = 1,
+}
+
+const MPI: i32 = boxwise_comm_type::BOXWISE_COMM_MPI as i32;
+const NONE: i32 = boxwise_comm_type::BOXWISE_COMM_NONE as i32;
+const BOOT: i32 = boxwise_comm_type::BOXWISE_COMM_BOOT as i32;
+const OBJECT: i32 = boxwise_comm_type::BOXWISE_COMM_OBJECT as i32;
+const HOST: i32 = boxwise_memory::BOXWISE_MEMORY_HOST as i32;
+const DEVICE: i32 = boxwise_memory::BOXWISE_MEMORY_DEVICE as i32;
+
+/// A communicator that could be told from its two arguments, and what was wrong with them all the same: with a
+/// communicator the fault can be shared, so that no rank waits for this one.
+pub struct Named {
+    pub comm: Communicator,
+    pub fault: Result<()>,
+}
+
+/// The communicator that the arguments stand for; collective when that is a new one.
+///
+/// # Safety
+/// `comm_handle` is what the comments of `boxwise_comm_type` say for this `comm_type`.
+pub unsafe fn named(comm_handle: *const c_void, comm_type: i32) -> Result<Named> {
+    match comm_type {
+        MPI => Err(Error::new(
+            Status::Unavailable,
+            "comm_type is BOXWISE_COMM_MPI, but this build has no MPI plugin yet; use BOXWISE_COMM_BOOT with an \
+             allgather and a barrier over your MPI communicator, or BOXWISE_COMM_NONE under boxwise-run",
+        )),
+        NONE => {
+            let fault = match comm_handle.is_null() {
+                true => Ok(()),
+                false => Err(Error::invalid_argument("comm_handle must be NULL with BOXWISE_COMM_NONE")),
+            };
+            Ok(Named { comm: Communicator::world()?, fault })
+        }
+        BOOT => {
+            // SAFETY: the caller says that this is NULL or points to a boot table.
+            let boot = unsafe { CheckedBoot::new(comm_handle.cast::<boxwise_boot_t>()) }?;
+            Ok(Named { comm: Communicator::from_boot(&boot)?, fault: Ok(()) })
+        }
+        OBJECT if comm_handle.is_null() => Err(null("comm_handle").context("BOXWISE_COMM_OBJECT")),
+        OBJECT if handle::is_handle(comm_handle) => Err(Error::invalid_argument(
+            "comm_handle is a handle itself, must point to a boxwise_comm_t (pass &comm, not comm)",
+        )),
+        OBJECT => {
+            // SAFETY: the caller says that this points to a handle; unaligned, because a void pointer may be.
+            let comm = unsafe { comm_handle.cast::<boxwise_comm_t>().read_unaligned() };
+            let comm = handle::get::<Communicator, _>("the boxwise_comm_t at comm_handle", comm)?;
+            Ok(Named { comm: (*comm).clone(), fault: Ok(()) })
+        }
+        _ => Err(Error::invalid_argument(format!(
+            "comm_type is {comm_type}, must be BOXWISE_COMM_MPI ({MPI}), _NONE ({NONE}), _BOOT ({BOOT}) or _OBJECT \
+             ({OBJECT})"
+        ))),
+    }
+}
+
+/// Makes a communicator.
+///
+/// - comm_handle, comm_type: see boxwise_comm_type. With BOXWISE_COMM_OBJECT the result is a second handle to the
+///   same communicator, and the call is not collective. Neither the pointer nor what it points to is kept.
+/// - comm: where the handle goes; not NULL.
+///
+/// Collective: called by all ranks of the new communicator. Any thread; two threads of one process may be two ranks.
+///
+/// Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed communicator), UNAVAILABLE (no MPI plugin; a launcher's job
+/// over several nodes), TRANSPORT, PEER_LOST, TIMEOUT (a rank did not appear), OUT_OF_MEMORY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn boxwise_comm_create(
+    comm_handle: *const c_void,
+    comm_type: i32,
+    comm: *mut boxwise_comm_t,
+) -> boxwise_status_t {
+    log::start();
+    call("boxwise_comm_create", || {
+        // SAFETY: what the header asks of the caller is what these ask of us.
+        let named = unsafe { named(comm_handle, comm_type) }?;
+        // SAFETY: as above.
+        let output = unsafe { Output::new("comm", comm) }?;
+        named.fault?;
+        output.write(handle::insert(named.comm)?);
+        Ok(())
+    })
+}
+
+/// This rank's number in the communicator, 0 to size - 1.
+///
+/// - rank: where it goes; not NULL.
+///
+/// Not collective; any thread. Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn boxwise_comm_rank(comm: boxwise_comm_t, rank: *mut i32) -> boxwise_status_t {
+    call("boxwise_comm_rank", || {
+        let comm = handle::get::<Communicator, _>("comm", comm)?;
+        // SAFETY: the header asks for a place for the output.
+        unsafe { Output::new("rank", rank) }?.write(comm.rank() as i32);
+        Ok(())
+    })
+}
+
+/// The number of ranks in the communicator.
+///
+/// - size: where it goes; not NULL.
+///
+/// Not collective; any thread. Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn boxwise_comm_size(comm: boxwise_comm_t, size: *mut i32) -> boxwise_status_t {
+    call("boxwise_comm_size", || {
+        let comm = handle::get::<Communicator, _>("comm", comm)?;
+        // SAFETY: the header asks for a place for the output.
+        unsafe { Output::new("size", size) }?.write(comm.size() as i32);
+        Ok(())
+    })
+}
+
+/// Returns when all ranks of the communicator have called it.
+///
+/// Collective. One thread of a rank at a time. It does not wait for operations on streams.
+/// Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed), PEER_LOST, TRANSPORT.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn boxwise_comm_barrier(comm: boxwise_comm_t) -> boxwise_status_t {
+    call("boxwise_comm_barrier", || handle::get::<Communicator, _>("comm", comm)?.barrier())
+}
+
+/// Ends this handle to the communicator. Reshapes made with the communicator go on working; memory from
+/// boxwise_malloc must be freed before the last handle to its communicator is destroyed.
+///
+/// - comm: may be NULL, then nothing happens.
+///
+/// Not collective; any thread. Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed before).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn boxwise_comm_destroy(comm: boxwise_comm_t) -> boxwise_status_t {
+    call("boxwise_comm_destroy", || match comm.is_null() {
+        true => Ok(()),
+        false => handle::remove::<Communicator, _>("comm", comm).map(drop),
+    })
+}
+
+/// Allocates memory that the ranks of a node share, so that reshapes move data between such buffers in one pass.
+/// Any other memory works as well, at the price of a second pass.
+///
+/// - comm: the communicator; not NULL.
+/// - memory: one of boxwise_memory; the same on all ranks.
+/// - bytes: size of this rank's piece; may differ by rank, also be 0.
+/// - pointer: where its address goes; not NULL. The memory starts on a page and is zeroed; it is not NULL for 0 bytes.
+///
+/// Collective; all ranks return the same status, whatever one of them passed in. One thread of a rank at a time.
+/// Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed communicator), NOT_SUPPORTED (device memory),
+/// OUT_OF_MEMORY, TRANSPORT, PEER_LOST.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn boxwise_malloc(
+    comm: boxwise_comm_t,
+    memory: i32,
+    bytes: usize,
+    pointer: *mut *mut c_void,
+) -> boxwise_status_t {
+    call("boxwise_malloc", || {
+        let comm = handle::get::<Communicator, _>("comm", comm)?;
+        // SAFETY: the header asks for a place for the output.
+        let output = unsafe { Output::new("pointer", pointer) };
+        // A fault of this rank's own is shared, so that the others do not wait for it.
+        let asked = match memory {
+            HOST => output.as_ref().map(|_| bytes).map_err(Error::clone),
+            DEVICE => Err(Error::new(
+                Status::NotSupported,
+                "memory is BOXWISE_MEMORY_DEVICE, but this build has no device backend yet; use BOXWISE_MEMORY_HOST",
+            )),
+            _ => Err(Error::invalid_argument(format!(
+                "memory is {memory}, must be BOXWISE_MEMORY_HOST ({HOST}) or BOXWISE_MEMORY_DEVICE ({DEVICE})"
+            ))),
+        };
+        let memory = comm.malloc(asked)?;
+        output?.write(memory.cast());
+        Ok(())
+    })
+}
+
+/// Frees memory from boxwise_malloc. No operation may be using it, on this rank or another.
+///
+/// - comm: the communicator it was allocated with, or another handle to that one; not NULL.
+/// - pointer: what boxwise_malloc gave this rank; may be NULL.
+///
+/// Collective in that all ranks must do it for their pieces of one allocation, but no rank waits for another.
+/// Any thread. Statuses: INVALID_ARGUMENT (not from boxwise_malloc, or freed before), INVALID_STATE (destroyed
+/// communicator).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn boxwise_free(comm: boxwise_comm_t, pointer: *mut c_void) -> boxwise_status_t {
+    call("boxwise_free", || handle::get::<Communicator, _>("comm", comm)?.free(pointer.cast()))
+}

@@ -1,0 +1,296 @@
+//! A made plan, ready to run: kernels for every transfer, the segment shared with the peers, and the order of turns.
+
+use super::peer::{PeerCopies, Step};
+use super::stream::{Job, Stream};
+use super::team::Team;
+use crate::copy::Kernel;
+use crate::error::{Error, Result, Status};
+use crate::geometry::{LoopNest, Placement};
+use crate::plan::{ExitSync, Request, Schedule};
+use crate::transport::{Communicator, Deadline, Operation, Pending, PlanSegment, Post, Reach};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+/// The caller's buffers for one operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Buffers {
+    /// The first element of the output box.
+    pub output: *mut u8,
+    /// The first element of the input box.
+    pub input: *const u8,
+    /// The workspace.
+    pub workspace: *mut u8,
+}
+
+// SAFETY: the caller of exec leaves the buffers to the operation until it is complete.
+unsafe impl Send for Buffers {}
+
+/// One rank's made plan.
+#[derive(Debug)]
+pub struct Program {
+    pub(super) communicator: Communicator,
+    pub(super) segment: PlanSegment,
+    pub(super) peers: Vec<PeerCopies>,
+    pub(super) keep: Vec<Kernel>,
+    pub(super) exit_sync: ExitSync,
+    pub(super) bytes_in_all: usize,
+    pub(super) team: Team,
+    input: Placement,
+    output: Placement,
+    workspace_bytes: usize,
+    staging: Option<Kernel>,
+    timeout_ms: u64,
+    /// The last operation that was given out.
+    given: AtomicU32,
+    /// The operation whose turn it is, and what operations reuse.
+    turn: Mutex<Turn>,
+    turn_changed: Condvar,
+    methods: AtomicU32,
+}
+
+#[derive(Debug)]
+struct Turn {
+    operation: Operation,
+    busy: bool,
+    flows: Vec<super::peer::Flows>,
+}
+
+impl Program {
+    /// Chooses a kernel for every transfer of the schedule.
+    pub fn new(
+        communicator: &Communicator,
+        request: &Request,
+        schedule: &Schedule,
+        segment: PlanSegment,
+    ) -> Result<Program> {
+        let received: usize = schedule.peers.iter().flat_map(|peer| &peer.receive).map(|t| t.nest.bytes()).sum();
+        let bytes_in_all = received + schedule.keep.iter().map(|t| t.nest.bytes()).sum::<usize>();
+        let kernel = |nest: &LoopNest| Kernel::new(*nest, bytes_in_all);
+        let in_place = schedule.staging.is_some() || schedule.options.in_place;
+        Ok(Program {
+            communicator: communicator.clone(),
+            segment,
+            peers: schedule.peers.iter().map(|peer| PeerCopies::new(peer, kernel)).collect(),
+            keep: schedule.keep.iter().map(|transfer| kernel(&transfer.nest)).collect(),
+            // Peers read the workspace, which the next operation fills again.
+            exit_sync: schedule.options.exit_sync.max(if in_place { ExitSync::Input } else { ExitSync::Output }),
+            bytes_in_all,
+            team: Team::new(schedule.options.threads)?,
+            input: request.input,
+            output: request.output,
+            workspace_bytes: schedule.workspace_bytes,
+            staging: schedule.staging.as_ref().map(kernel),
+            timeout_ms: schedule.options.timeout_ms,
+            given: AtomicU32::new(0),
+            turn: Mutex::new(Turn {
+                operation: 1,
+                busy: false,
+                flows: vec![Default::default(); schedule.peers.len()],
+            }),
+            turn_changed: Condvar::new(),
+            methods: AtomicU32::new(0),
+        })
+    }
+
+    /// How the last operation moved data: a mask of the bits of [`super::peer::Method`].
+    pub fn methods(&self) -> u32 {
+        self.methods.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of workspace an operation needs.
+    pub fn workspace_bytes(&self) -> usize {
+        self.workspace_bytes
+    }
+
+    /// Takes the next turn and runs the operation, or queues it. With `Err`, this rank's arguments are faulty:
+    /// the peers are told, and the fault comes back.
+    pub fn start(self: &Arc<Self>, buffers: Result<Buffers>, stream: Option<&Stream>) -> Result<()> {
+        let buffers = buffers.and_then(|buffers| self.check(&buffers).map(|()| buffers));
+        let operation = self.given.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        match stream {
+            None => self.run(operation, buffers),
+            Some(stream) => {
+                let told = buffers.as_ref().map(drop).map_err(Error::clone);
+                stream.push(Job { program: Arc::clone(self), operation, buffers });
+                told
+            }
+        }
+    }
+
+    fn check(&self, buffers: &Buffers) -> Result<()> {
+        let rank = self.communicator.rank();
+        let wrong = |what: String| Err(Error::invalid_argument(format!("rank {rank}: {what}")));
+        if buffers.input.is_null() && self.input.bytes() > 0 {
+            return wrong(format!("data_in is NULL, but input box {} is not empty", self.input.index_box()));
+        }
+        if buffers.output.is_null() && self.output.bytes() > 0 {
+            return wrong(format!("data_out is NULL, but output box {} is not empty", self.output.index_box()));
+        }
+        if self.workspace_bytes > 0 {
+            return self.check_workspace(buffers).or_else(wrong);
+        }
+        if self.input.may_overlap(buffers.input.addr(), &self.output, buffers.output.addr()) {
+            return wrong("data_out overlaps data_in; set BOXWISE_OPTION_IN_PLACE before make to allow that".into());
+        }
+        Ok(())
+    }
+
+    fn check_workspace(&self, buffers: &Buffers) -> std::result::Result<(), String> {
+        let needed = self.workspace_bytes;
+        if buffers.workspace.is_null() {
+            return Err(format!("workspace is NULL, but {needed} bytes are needed (boxwise_get_size)"));
+        }
+        let start = buffers.workspace.addr();
+        let fields = [
+            ("data_in", buffers.input.addr(), &self.input),
+            ("data_out", buffers.output.addr(), &self.output),
+        ];
+        for (name, address, placement) in fields {
+            let range = placement.byte_range();
+            let (first, last) = (address.wrapping_add_signed(range.start), address.wrapping_add_signed(range.end));
+            if first < last && first < start + needed && start < last {
+                return Err(format!("the workspace of {needed} bytes overlaps {name}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs an operation when its turn has come: operations of a handle run in the order in which they were started.
+    pub(super) fn run(&self, operation: Operation, buffers: Result<Buffers>) -> Result<()> {
+        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        while turn.operation != operation || turn.busy {
+            turn = self.turn_changed.wait(turn).unwrap_or_else(PoisonError::into_inner);
+        }
+        turn.busy = true;
+        let mut flows = std::mem::take(&mut turn.flows);
+        drop(turn);
+        let result = self.execute(operation, &buffers, &mut flows);
+        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        (turn.busy, turn.flows) = (false, flows);
+        turn.operation = operation.wrapping_add(1);
+        drop(turn);
+        self.turn_changed.notify_all();
+        result.and(buffers.map(drop))
+    }
+
+    fn execute(
+        &self,
+        operation: Operation,
+        buffers: &Result<Buffers>,
+        flows: &mut [super::peer::Flows],
+    ) -> Result<()> {
+        let inner = &*self.communicator.0;
+        if let Some(error) = inner.control.broken() {
+            return Err(error);
+        }
+        let rank = inner.rank;
+        let (slot, bell) = (self.segment.slot(rank), self.segment.bell(rank));
+        let deadline = Deadline::after_ms(self.timeout_ms);
+        // The post before last is overwritten: everyone must have read it.
+        let before_last = operation.wrapping_sub(2);
+        let mut earlier = Everyone::new(self.peers.iter().map(|peer| peer.rank), |rank| {
+            self.segment.slot(rank).is_done(before_last)
+        });
+        inner.wait(bell, deadline, &mut earlier)?;
+
+        let post = match buffers {
+            Ok(buffers) => self.prepare(buffers),
+            Err(error) => {
+                let nowhere = Reach { segment: 0, address: 0 };
+                Post { fault: error.status as i32, source: nowhere, target: nowhere }
+            }
+        };
+        slot.post(operation, &post);
+        let Ok(buffers) = buffers else {
+            slot.set_done(operation);
+            slot.set_complete(operation);
+            self.ring(0..inner.size);
+            return Ok(());
+        };
+        self.ring_peers();
+        flows.fill(Default::default());
+        let mut step = Step::new(self, operation, post, *buffers, flows);
+        inner.wait(bell, deadline, &mut step)?;
+        let fault = step.fault();
+        self.methods.store(step.methods(), Ordering::Relaxed);
+
+        if self.exit_sync == ExitSync::Everyone {
+            slot.set_complete(operation);
+            self.ring(0..inner.size);
+            let mut others = Everyone::new(0..inner.size, |rank| self.segment.slot(rank).is_complete(operation));
+            inner.wait(bell, deadline, &mut others)?;
+        }
+        match fault {
+            None => Ok(()),
+            Some((faulty, status)) => Err(Error::new(
+                status,
+                format!("rank {faulty} could not take part in this operation: its own error text says why"),
+            )),
+        }
+    }
+
+    /// Stages the input where that is needed, and says where the buffers lie.
+    fn prepare(&self, buffers: &Buffers) -> Post {
+        let segments = &self.communicator.0.segments;
+        let reach = |placement: &Placement, address: usize| {
+            let range = placement.byte_range();
+            let bytes = address.wrapping_add_signed(range.start)..address.wrapping_add_signed(range.end);
+            segments.reach(bytes, address)
+        };
+        let source = match &self.staging {
+            None => reach(&self.input, buffers.input.expose_provenance()),
+            Some(staging) => {
+                // SAFETY: `check` saw that the workspace is there and apart; the caller vouches for its length.
+                unsafe { self.team.run(staging, self.bytes_in_all, buffers.workspace, buffers.input) };
+                let start = buffers.workspace.expose_provenance();
+                segments.reach(start..start + self.workspace_bytes, start)
+            }
+        };
+        Post { fault: 0, source, target: reach(&self.output, buffers.output.expose_provenance()) }
+    }
+
+    /// Where this rank reads what it sends to itself.
+    pub(super) fn own_source(&self, buffers: &Buffers) -> *const u8 {
+        if self.staging.is_some() { buffers.workspace } else { buffers.input }
+    }
+
+    pub(super) fn ring_peers(&self) {
+        self.ring(self.peers.iter().map(|peer| peer.rank));
+    }
+
+    fn ring(&self, ranks: impl Iterator<Item = usize>) {
+        ranks.for_each(|rank| self.segment.bell(rank).ring());
+    }
+}
+
+/// Waits until something is true of every rank of a list.
+struct Everyone<I, F> {
+    left: I,
+    current: Option<usize>,
+    is_true: F,
+}
+
+impl<I: Iterator<Item = usize>, F: Fn(usize) -> bool> Everyone<I, F> {
+    fn new(mut ranks: I, is_true: F) -> Self {
+        let current = ranks.next();
+        Everyone { left: ranks, current, is_true }
+    }
+}
+
+impl<I: Iterator<Item = usize> + Clone, F: Fn(usize) -> bool> Pending for Everyone<I, F> {
+    fn progress(&mut self) -> Result<bool> {
+        while self.current.is_some_and(&self.is_true) {
+            self.current = self.left.next();
+        }
+        Ok(self.current.is_none())
+    }
+
+    fn awaited(&self, visit: &mut dyn FnMut(usize)) {
+        self.current.into_iter().chain(self.left.clone()).filter(|&rank| !(self.is_true)(rank)).for_each(visit);
+    }
+}
+
+/// The status that a number in a post means.
+pub(super) fn posted_status(code: i32) -> Option<Status> {
+    (code != 0).then(|| Status::from_code(code).unwrap_or(Status::Internal))
+}

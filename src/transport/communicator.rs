@@ -1,0 +1,322 @@
+//! A communicator: ranks that share a control segment, exchange small messages and hand out shared memory.
+
+use super::board::JobBoard;
+use super::boot::Boot;
+use super::control::{Cause, Control, EXCHANGE_BYTES};
+use super::liveness::Watch;
+use super::memory::{self, Mapping};
+use super::segments::Segments;
+use super::star::Star;
+use super::sync::Ordering;
+use super::wait::{Deadline, Pending};
+use super::{cross_memory, launch};
+use crate::config;
+use crate::error::{Error, Result, Status};
+use bytemuck::{Pod, Zeroable};
+use once_cell::sync::OnceCell;
+use std::ffi::CStr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Ranks that move data among themselves. Clones are the same communicator.
+#[derive(Clone, Debug)]
+pub struct Communicator(pub(crate) Arc<Inner>);
+
+/// What the clones of a communicator share.
+#[derive(Debug)]
+pub struct Inner {
+    pub rank: usize,
+    pub size: usize,
+    pub control: Control,
+    /// Whether the kernel lets every rank read its peers' plain memory.
+    pub cross_memory: bool,
+    /// How often to look before sleeping.
+    pub spins: u32,
+    pub segments: Segments,
+    /// The other ranks' processes; `None` where the rank is a thread of this one.
+    watches: Vec<Option<Watch>>,
+    star: Star,
+    /// The number of exchanges so far. Locked for the whole of a collective call.
+    collective: Mutex<u32>,
+}
+
+/// A collective call in progress: calls of several threads on one communicator come one after the other.
+pub struct Collective<'a> {
+    inner: &'a Inner,
+    exchanges: MutexGuard<'a, u32>,
+    deadline: Deadline,
+}
+
+impl Communicator {
+    /// The world that the launcher of this process made, formed once; a process without a launcher is a world of one.
+    pub fn world() -> Result<Communicator> {
+        static WORLD: OnceCell<Communicator> = OnceCell::new();
+        WORLD
+            .get_or_try_init(|| {
+                let get = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+                match launch::find_job(get, std::os::unix::process::parent_id())? {
+                    None => Communicator::form(Star::Hub(Vec::new()), 0, 1),
+                    Some(job) => {
+                        let star = Star::meet(&job.name, job.rank, job.size, JobBoard::find().as_ref())?;
+                        Communicator::form(star, job.rank, job.size)
+                    }
+                }
+            })
+            .cloned()
+    }
+
+    /// A communicator of `size` ranks that are threads of this process: give one to each.
+    pub fn threads(size: usize) -> Result<Vec<Communicator>> {
+        if size == 0 {
+            return Err(Error::invalid_argument("a communicator of 0 ranks"));
+        }
+        let segment = memory::create(c"boxwise-control", Control::bytes(size))?;
+        let ranks = Star::in_process(size)?.into_iter().enumerate();
+        ranks
+            .map(|(rank, star)| {
+                let control = Control::new(Mapping::new(&segment, Control::bytes(size))?, size);
+                let watches = (0..size).map(|_| None).collect();
+                Ok(Communicator(Arc::new(Inner::new(rank, size, control, watches, true, star))))
+            })
+            .collect()
+    }
+
+    /// A communicator formed with the calls of another runtime. Collective over the ranks of the table; all must be
+    /// on this node. The table is not used any more afterwards.
+    pub fn from_boot(boot: &dyn Boot) -> Result<Communicator> {
+        let (rank, size) = (boot.rank(), boot.size());
+        if size == 0 || rank >= size {
+            return Err(Error::invalid_argument(format!("rank {rank} of {size} in the boot table")));
+        }
+        let mine = Introduction::own()?;
+        let mut all = vec![Introduction::zeroed(); size];
+        boot.allgather(bytemuck::bytes_of(&mine), bytemuck::cast_slice_mut(&mut all))?;
+        if all[rank] != mine {
+            return Err(Error::new(Status::Transport, "the boot table's allgather did not return what rank put in"));
+        }
+        if let Some(other) = all.iter().position(|other| other.machine != all[0].machine) {
+            return Err(Error::new(
+                Status::NotSupported,
+                format!("ranks 0 and {other} are on different nodes, which this version does not connect"),
+            ));
+        }
+        if let Some(other) = all.iter().position(|other| other.user != all[0].user) {
+            return Err(Error::new(
+                Status::Inconsistent,
+                format!("ranks 0 and {other} run as users {} and {}", all[0].user, all[other].user),
+            ));
+        }
+        let star = Star::meet(&format!("{:032x}", u128::from_ne_bytes(all[0].token)), rank, size, None)?;
+        Communicator::form(star, rank, size)
+    }
+
+    /// Shares the control segment and gets to know the other processes.
+    fn form(star: Star, rank: usize, size: usize) -> Result<Communicator> {
+        let bytes = Control::bytes(size);
+        let segment = match &star {
+            Star::Hub(_) => {
+                let created = memory::create(c"boxwise-control", bytes);
+                star.give(&created)?;
+                created?
+            }
+            Star::Spoke(_) => star.take(|| Ok(()))?,
+        };
+        let control = Control::new(Mapping::new(&segment, bytes)?, size);
+        let member = control.member(rank);
+        member.pid.store(std::process::id(), Ordering::Relaxed);
+        member.probe_address.store(cross_memory::probe_address(), Ordering::Relaxed);
+        let mut inner = Inner::new(rank, size, control, Vec::new(), false, star);
+        // Until processes are watched, a connection that ends tells rank 0 and the others of a lost rank.
+        inner.collective(Deadline::NEVER).exchange(&[])?;
+        inner.watches = inner.watch_others()?;
+        let reads_others = inner.probe_next();
+        let mut collective = inner.collective(Deadline::NEVER);
+        // Whoever takes part was alive after all had opened their watches: no watch is of a later process.
+        let votes = collective.exchange(&[reads_others as u8])?;
+        drop(collective);
+        inner.cross_memory = votes.iter().all(|vote| *vote != 0);
+        log::debug!("rank {rank} of {size}: cross-memory attach {}", if inner.cross_memory { "works" } else { "off" });
+        Ok(Communicator(Arc::new(inner)))
+    }
+
+    /// This rank.
+    pub fn rank(&self) -> usize {
+        self.0.rank
+    }
+
+    /// The number of ranks.
+    pub fn size(&self) -> usize {
+        self.0.size
+    }
+
+    /// Returns after every rank has called it. Collective.
+    pub fn barrier(&self) -> Result<()> {
+        self.0.collective(Deadline::NEVER).exchange(&[]).map(drop)
+    }
+}
+
+impl Inner {
+    fn new(
+        rank: usize,
+        size: usize,
+        control: Control,
+        watches: Vec<Option<Watch>>,
+        cross_memory: bool,
+        star: Star,
+    ) -> Inner {
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        // With a core for everyone a peer answers within microseconds; without, spinning only keeps it waiting.
+        let spins = if size <= cores { 4000 } else { 50 };
+        Inner {
+            rank,
+            size,
+            control,
+            cross_memory,
+            spins,
+            segments: Segments::default(),
+            watches,
+            star,
+            collective: Mutex::new(0),
+        }
+    }
+
+    /// Begins a collective call.
+    pub fn collective(&self, deadline: Deadline) -> Collective<'_> {
+        let exchanges = self.collective.lock().unwrap_or_else(PoisonError::into_inner);
+        Collective { inner: self, exchanges, deadline }
+    }
+
+    /// Whether that rank is a thread of this process.
+    pub fn is_same_process(&self, rank: usize) -> bool {
+        rank == self.rank || self.watches[rank].is_none()
+    }
+
+    /// That rank's process.
+    pub fn pid(&self, rank: usize) -> u32 {
+        self.watches[rank].as_ref().map_or_else(std::process::id, Watch::pid)
+    }
+
+    /// Why nothing more can be expected of that rank, if so.
+    pub fn is_lost(&self, rank: usize) -> Option<Cause> {
+        if self.control.member(rank).left.load(Ordering::Acquire) != 0 {
+            return Some(Cause::Left);
+        }
+        let has_ended = self.watches.get(rank).and_then(Option::as_ref).is_some_and(Watch::has_ended);
+        (has_ended || self.star.has_hung_up(rank)).then_some(Cause::Died)
+    }
+
+    fn watch_others(&self) -> Result<Vec<Option<Watch>>> {
+        let own = std::process::id();
+        let pids = self.control.members().map(|member| member.pid.load(Ordering::Relaxed));
+        pids.map(|pid| if pid == own { Ok(None) } else { Watch::new(pid).map(Some) }).collect()
+    }
+
+    /// Whether this rank can read the plain memory of the next rank that is another process.
+    fn probe_next(&self) -> bool {
+        if config::CMA.get().is_some_and(|value| value == "0") {
+            return false;
+        }
+        let mut others = (1..self.size).map(|step| (self.rank + step) % self.size);
+        others.find(|&rank| !self.is_same_process(rank)).is_none_or(|rank| {
+            cross_memory::probe(self.pid(rank), self.control.member(rank).probe_address.load(Ordering::Relaxed))
+        })
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.control.member(self.rank).left.store(1, Ordering::Release);
+        for member in self.control.members() {
+            member.bell.ring();
+        }
+    }
+}
+
+impl Collective<'_> {
+    /// Every rank's bytes, one after the other: at most [`EXCHANGE_BYTES`] each, and equally many on all ranks.
+    pub fn exchange(&mut self, mine: &[u8]) -> Result<Vec<u8>> {
+        assert!(mine.len() <= EXCHANGE_BYTES, "{} bytes in one exchange", mine.len());
+        let Inner { rank, size, control, .. } = self.inner;
+        if let Some(error) = control.broken() {
+            return Err(error);
+        }
+        *self.exchanges = self.exchanges.wrapping_add(1);
+        let exchange = *self.exchanges;
+        control.member(*rank).contribute(exchange, mine);
+        let others = || (1..*size).map(|step| control.member((rank + step) % size));
+        others().for_each(|member| member.bell.ring());
+        let mut arrivals = Arrivals { control, size: *size, exchange, first: 0 };
+        self.inner.wait(&control.member(*rank).bell, self.deadline, &mut arrivals)?;
+        let mut all = vec![0; mine.len() * size];
+        if !mine.is_empty() {
+            let members = control.members().zip(all.chunks_mut(mine.len()));
+            members.for_each(|(member, bytes)| member.contribution(exchange, bytes));
+        }
+        Ok(all)
+    }
+
+    /// Memory that all ranks map: rank 0 creates it. The ranks must exchange afterwards whether all have it.
+    pub fn share(&mut self, name: &CStr, bytes: Result<usize>) -> Result<Mapping> {
+        let inner = self.inner;
+        let segment = match &inner.star {
+            Star::Hub(_) => {
+                let created = bytes.clone().and_then(|bytes| memory::create(name, bytes));
+                // Whoever gets nothing at all would wait for it.
+                inner.star.give(&created).inspect_err(|_| drop(inner.give_up(Cause::Failed, inner.rank)))?;
+                created?
+            }
+            Star::Spoke(_) => inner.star.take(|| match inner.control.broken() {
+                Some(error) => Err(error),
+                None => inner.is_lost(0).map_or(Ok(()), |cause| Err(inner.give_up(cause, 0))),
+            })?,
+        };
+        Mapping::new(&segment, bytes?)
+    }
+}
+
+/// The contributions to one exchange that are still missing.
+struct Arrivals<'a> {
+    control: &'a Control,
+    size: usize,
+    exchange: u32,
+    /// All ranks below this one have arrived.
+    first: usize,
+}
+
+impl Pending for Arrivals<'_> {
+    fn progress(&mut self) -> Result<bool> {
+        while self.first < self.size && self.control.member(self.first).has_arrived(self.exchange) {
+            self.first += 1;
+        }
+        Ok(self.first == self.size)
+    }
+
+    fn awaited(&self, visit: &mut dyn FnMut(usize)) {
+        (self.first..self.size).filter(|&rank| !self.control.member(rank).has_arrived(self.exchange)).for_each(visit);
+    }
+}
+
+/// What ranks tell each other through a boot table before they share anything.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+struct Introduction {
+    /// The running kernel: equal on ranks of one node only.
+    machine: [u8; 64],
+    user: u64,
+    /// A name that nobody else can guess; rank 0's is used.
+    token: [u8; 16],
+}
+
+impl Introduction {
+    fn own() -> Result<Introduction> {
+        let mut mine = Introduction { user: super::socket::own_user().into(), ..Introduction::zeroed() };
+        let path = "/proc/sys/kernel/random/boot_id";
+        let boot_id = std::fs::read(path).map_err(|error| Error::os(format!("cannot read {path}"), &error))?;
+        let length = boot_id.len().min(mine.machine.len());
+        mine.machine[..length].copy_from_slice(&boot_id[..length]);
+        // SAFETY: the buffer is as long as said.
+        if unsafe { libc::getrandom(mine.token.as_mut_ptr().cast(), mine.token.len(), 0) } != 16 {
+            return Err(Error::os("no random bytes", &std::io::Error::last_os_error()));
+        }
+        Ok(mine)
+    }
+}

@@ -1,0 +1,41 @@
+//! Who the peers are, how their memory is reached, and how to wait for them.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `launch`, `board` | which job this process belongs to, which of its ranks have ended |
+//! | `socket`, `star`, `boot` | how ranks that share nothing yet meet |
+//! | `communicator`, `control`, `liveness` | members, exchanges, lost peers |
+//! | `memory`, `segments` | shared memory and the shared heap |
+//! | `plan_segment`, `slot`, `ring` | what the ranks of one made plan share |
+//! | `bell`, `wait`, `sync` | the waiting protocol |
+//! | `cross_memory` | reading the plain memory of another process |
+
+mod bell;
+mod board;
+mod boot;
+mod communicator;
+mod control;
+mod cross_memory;
+mod launch;
+mod liveness;
+mod memory;
+mod plan_segment;
+mod ring;
+mod segments;
+mod slot;
+mod socket;
+mod star;
+mod sync;
+mod wait;
+
+pub use board::JobBoard;
+pub use boot::Boot;
+pub use communicator::Communicator;
+pub use segments::SharedBuffer;
+
+pub(crate) use control::{Cause, EXCHANGE_BYTES};
+pub(crate) use cross_memory::Reader;
+pub(crate) use plan_segment::PlanSegment;
+pub(crate) use ring::PIECE_BYTES;
+pub(crate) use slot::{Operation, Post, Reach};
+pub(crate) use wait::{Deadline, Pending};

@@ -1,0 +1,202 @@
+//! The shared heap: memory that every rank of a communicator maps, each owning a part of it.
+
+use super::communicator::{Communicator, Inner};
+use super::control::EXCHANGE_BYTES;
+use super::memory::{HUGE_PAGE_BYTES, Mapping, PAGE_BYTES, available_bytes};
+use super::slot::Reach;
+use super::wait::Deadline;
+use crate::error::{Error, Result, Status};
+use std::ops::Range;
+use std::sync::{PoisonError, RwLock};
+
+/// The segments of a communicator that this rank has mapped.
+#[derive(Debug, Default)]
+pub struct Segments(RwLock<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    /// How many have been allocated: the number of the last one, which all ranks count alike. 0 is none.
+    last: u64,
+    segments: Vec<Segment>,
+}
+
+#[derive(Debug)]
+struct Segment {
+    number: u64,
+    mapping: Mapping,
+    /// Where this rank's part begins.
+    own: *mut u8,
+}
+
+// SAFETY: the pointer is into the mapping beside it, and only compared.
+unsafe impl Send for Segment {}
+// SAFETY: as above.
+unsafe impl Sync for Segment {}
+
+impl Segments {
+    /// How peers reach these bytes: through a segment that holds all of them, else at this address.
+    pub fn reach(&self, bytes: Range<usize>, address: usize) -> Reach {
+        let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let within = |segment: &&Segment| {
+            let base = segment.mapping.base() as usize;
+            base <= bytes.start && bytes.end <= base + segment.mapping.bytes()
+        };
+        match table.segments.iter().find(within) {
+            Some(segment) => Reach {
+                segment: segment.number,
+                address: address.wrapping_sub(segment.mapping.base() as usize) as u64,
+            },
+            None => Reach { segment: 0, address: address as u64 },
+        }
+    }
+
+    /// Where this rank has the place that a peer's reach into a segment means.
+    pub fn place(&self, reach: Reach) -> Option<*mut u8> {
+        let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let segment = table.segments.iter().find(|segment| segment.number == reach.segment)?;
+        Some(segment.mapping.base().wrapping_add(reach.address as usize))
+    }
+}
+
+impl Communicator {
+    /// Memory of this rank that all ranks of the communicator reach directly. Collective; `bytes` may differ by
+    /// rank and be 0. With `Err`, this rank's arguments are faulty: it takes part, and all ranks return the fault.
+    pub fn malloc(&self, bytes: Result<usize>) -> Result<*mut u8> {
+        let Inner { rank, segments, .. } = &*self.0;
+        let mut collective = self.0.collective(Deadline::NEVER);
+        let wishes = agree(&collective.exchange(&encode(&bytes.map(|bytes| bytes as u64)))?)?;
+
+        // Parts begin on huge pages where they are that long. The same sum on every rank.
+        let mut parts = Vec::with_capacity(wishes.len());
+        let mut end = Ok(0usize);
+        for wish in &wishes {
+            let unit = if *wish >= HUGE_PAGE_BYTES as u64 { HUGE_PAGE_BYTES } else { PAGE_BYTES };
+            let start = end.clone().map(|end: usize| end.next_multiple_of(unit));
+            end = start.clone().and_then(|start| {
+                let length = usize::try_from(*wish).ok().and_then(|w| w.max(1).checked_next_multiple_of(PAGE_BYTES));
+                length.and_then(|length| start.checked_add(length)).filter(|end| *end < isize::MAX as usize).ok_or_else(
+                    || Error::new(Status::OutOfMemory, format!("{wish} bytes for one rank are more than memory can be")),
+                )
+            });
+            parts.push(start);
+        }
+        let total = end?;
+        let shared = collective.share(c"boxwise-memory", enough_for(total)).and_then(|mapping| {
+            let start = parts.swap_remove(*rank)?;
+            mapping.populate(start, wishes[*rank] as usize)?;
+            Ok((mapping, start))
+        });
+        let verdict = shared.as_ref().map(|_| 0).map_err(Error::clone);
+        agree(&collective.exchange(&encode(&verdict))?)?;
+        let (mapping, start) = shared?;
+        let own = mapping.base().wrapping_add(start);
+        let mut table = segments.0.write().unwrap_or_else(PoisonError::into_inner);
+        table.last += 1;
+        let number = table.last;
+        table.segments.push(Segment { number, mapping, own });
+        Ok(own)
+    }
+
+    /// Gives back what [`Communicator::malloc`] returned on this rank. Every rank must do so; none waits.
+    pub fn free(&self, pointer: *mut u8) -> Result<()> {
+        if pointer.is_null() {
+            return Ok(());
+        }
+        let mut table = self.0.segments.0.write().unwrap_or_else(PoisonError::into_inner);
+        let found = table.segments.iter().position(|segment| segment.own == pointer);
+        let index = found.ok_or_else(|| {
+            Error::invalid_argument(format!("pointer {pointer:p} was not allocated on this communicator, or is free"))
+        })?;
+        table.segments.swap_remove(index);
+        Ok(())
+    }
+
+    /// As [`Communicator::malloc`], owned: given back when dropped.
+    pub fn allocate(&self, bytes: usize) -> Result<SharedBuffer> {
+        let pointer = self.malloc(Ok(bytes))?;
+        Ok(SharedBuffer { communicator: self.clone(), pointer, bytes })
+    }
+}
+
+/// Whether the machine has that much memory left: a shared page that cannot be had ends the process that touches it.
+fn enough_for(bytes: usize) -> Result<usize> {
+    match available_bytes() {
+        Some(available) if bytes as u64 > available => Err(Error::new(
+            Status::OutOfMemory,
+            format!("{bytes} bytes for all ranks together, of which {available} are available"),
+        )),
+        _ => Ok(bytes),
+    }
+}
+
+/// One rank's number or fault, as it is exchanged: status, number, length of the detail, detail.
+fn encode(value: &Result<u64>) -> [u8; EXCHANGE_BYTES] {
+    let mut bytes = [0; EXCHANGE_BYTES];
+    match value {
+        Ok(number) => bytes[8..16].copy_from_slice(&number.to_le_bytes()),
+        Err(error) => {
+            let detail = &error.detail.as_bytes()[..error.detail.floor_char_boundary(EXCHANGE_BYTES - 24)];
+            bytes[0] = error.status as u8;
+            bytes[16..24].copy_from_slice(&(detail.len() as u64).to_le_bytes());
+            bytes[24..24 + detail.len()].copy_from_slice(detail);
+        }
+    }
+    bytes
+}
+
+/// Everybody's numbers, or the fault of the lowest rank that has one.
+fn agree(all: &[u8]) -> Result<Vec<u64>> {
+    let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+    let all = all.chunks(EXCHANGE_BYTES);
+    for (rank, bytes) in all.clone().enumerate() {
+        let status = Status::from_code(bytes[0].into()).unwrap_or(Status::Internal);
+        if status != Status::Success {
+            let length = (number(&bytes[16..24]) as usize).min(EXCHANGE_BYTES - 24);
+            let detail = String::from_utf8_lossy(&bytes[24..24 + length]).into_owned();
+            return Err(Error::new(status, detail).context(format_args!("rank {rank}")));
+        }
+    }
+    Ok(all.map(|bytes| number(&bytes[8..16])).collect())
+}
+
+/// Memory of this rank that the other ranks of its communicator reach directly.
+#[derive(Debug)]
+pub struct SharedBuffer {
+    communicator: Communicator,
+    pointer: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: the memory belongs to this value alone, as that of a `Vec` does.
+unsafe impl Send for SharedBuffer {}
+// SAFETY: as above.
+unsafe impl Sync for SharedBuffer {}
+
+impl SharedBuffer {
+    /// The first byte.
+    pub fn as_ptr(&self) -> *const u8 {
+        self.pointer
+    }
+
+    /// The first byte, to write.
+    pub fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.pointer
+    }
+
+    /// The length in bytes.
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+}
+
+impl Drop for SharedBuffer {
+    fn drop(&mut self) {
+        let freed = self.communicator.free(self.pointer);
+        debug_assert!(freed.is_ok(), "a buffer is freed once: {freed:?}");
+    }
+}

@@ -1,0 +1,111 @@
+//! Thousands of random reshapes against the oracle, ranks as processes under `boxwise-run`: shared memory, and
+//! plain memory through cross-memory attach and through rings.
+
+mod common;
+
+use boxwise::Communicator;
+use common::case::Case;
+use common::harness::{self, Test};
+use common::job::{self, Job};
+use common::memory::Kinds;
+use common::mix;
+use common::play::{Fault, Player};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// How the ranks' memory is reached: the name of the way, the kinds of memory, the value of `BOXWISE_CMA`.
+const WAYS: [(&str, &str, &str); 5] = [
+    ("shared", "shared", "1"),
+    ("plain_cross_memory", "plain", "1"),
+    ("plain_rings", "plain", "0"),
+    ("mixed_cross_memory", "mixed", "1"),
+    ("mixed_rings", "mixed", "0"),
+];
+/// The most wrong cases that a rank describes.
+const MOST_TOLD: usize = 2;
+
+fn main() -> ExitCode {
+    match job::role().as_deref() {
+        None => harness::run(tests()),
+        Some(_) => play(),
+    }
+}
+
+fn tests() -> Vec<Test<'static>> {
+    // One case again, many times, or a fresh seed for every run.
+    if let Ok(named) = std::env::var("CASE") {
+        let parts: Vec<String> = named.split(':').map(str::to_owned).collect();
+        let [ranks, seed, way] = &parts[..] else { panic!("CASE is ranks:seed:way") };
+        let ranks = ranks.parse().expect("a number of ranks");
+        let way = *WAYS.iter().find(|(name, ..)| name == way).expect("a way as printed");
+        let seed = seed.clone();
+        return vec![Test::new("again", move || start(ranks, way, &seed, 100, true))];
+    }
+    let first = std::env::var("SEED").ok().map(|text| text.parse().expect("SEED is a number"));
+    let first: u64 = first.unwrap_or_else(|| fastrand::u64(..));
+    println!("SEED={first}");
+    let mut tests = Vec::new();
+    for ranks in 1..=8usize {
+        for (index, way) in WAYS.into_iter().enumerate() {
+            let seed = mix(&[first, ranks as u64, index as u64]).to_string();
+            let cases = [0, 60, 150, 120, 100, 80, 60, 50, 50][ranks];
+            let name = format!("{}_{ranks}_ranks_{cases}_cases", way.0);
+            tests.push(Test::new(name, move || start(ranks, way, &seed, cases, false)));
+        }
+    }
+    tests
+}
+
+fn start(ranks: usize, way: (&str, &str, &str), seed: &str, cases: usize, same: bool) -> Result<(), String> {
+    let count = cases.to_string();
+    let variables = [
+        ("TEST_SEED", seed),
+        ("TEST_CASES", &count),
+        ("TEST_SAME", if same { "1" } else { "0" }),
+        ("TEST_WAY", way.0),
+        ("BOXWISE_CMA", way.2),
+    ];
+    let outcome = Job::launched(ranks, "play", &variables).wait(Duration::from_secs(60))?;
+    let played: usize = outcome.notes.iter().flatten().filter(|line| *line == "ok").count();
+    match outcome.statuses[0].success() && played == ranks * cases {
+        true => Ok(()),
+        false => Err(format!("SEED={seed}: {played} of {} played well\n{}", ranks * cases, outcome.output[0])),
+    }
+}
+
+/// What a rank does: its part in every case.
+fn play() -> ExitCode {
+    let variable = |name: &str| std::env::var(name).expect("set by the test that started this job");
+    let number = |name: &str| variable(name).parse::<u64>().expect("a number");
+    let way = WAYS.into_iter().find(|(name, ..)| *name == variable("TEST_WAY")).expect("a known way");
+    let comm = Communicator::world().expect("a world under boxwise-run");
+    let (rank, ranks) = (comm.rank(), comm.size());
+    let mut player = Player::new(comm, Kinds::named(way.1)).expect("shared memory");
+    let (mut right, mut wrong) = (String::new(), 0);
+    for index in 0..number("TEST_CASES") {
+        let seed = number("TEST_SEED");
+        let seed = if number("TEST_SAME") == 1 { seed } else { mix(&[seed, index]) };
+        let case = Case::new(seed, ranks);
+        let fault = match player.play(&case) {
+            Ok(()) => {
+                right.push_str("ok\n");
+                continue;
+            }
+            Err(fault) => fault,
+        };
+        wrong += 1;
+        let (Fault::Wrong(text) | Fault::Failed(text)) = &fault;
+        if wrong <= MOST_TOLD {
+            eprintln!(
+                "rank {rank}: {text}\n{case:#?}\n\
+                 again: CASE={ranks}:{seed}:{} cargo test --test differential_processes",
+                way.0
+            );
+        }
+        if matches!(fault, Fault::Failed(_)) {
+            break;
+        }
+    }
+    job::note(rank, right.trim_end());
+    if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
