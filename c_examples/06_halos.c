@@ -22,7 +22,7 @@ static int64_t verify_rim(const double *data, const int64_t lower[2], const int6
             else
                 checked++;
             if (memcmp(data, &expected, sizeof *data) != 0) {
-                fprintf(stderr, "wrong at y %" PRId64 ", x %" PRId64 ": %g instead of %g\n", y, x, *data, expected);
+                fprintf(stderr, "wrong at y %" PRId64 ", x %" PRId64 ": %.17g instead of %.17g\n", y, x, *data, expected);
                 exit(EXIT_FAILURE);
             }
         }

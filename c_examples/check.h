@@ -90,7 +90,7 @@ static inline int64_t verify(const double *data, size_t places, const box_t *box
     fill(expected, box, strides);
     for (size_t i = 0; i < places; i++)
         if (memcmp(&data[i], &expected[i], sizeof *data) != 0) {
-            fprintf(stderr, "wrong at place %zu of %zu: %g instead of %g\n", i, places, data[i], expected[i]);
+            fprintf(stderr, "wrong at place %zu of %zu: %.17g instead of %.17g\n", i, places, data[i], expected[i]);
             exit(EXIT_FAILURE);
         }
     free(expected);
@@ -126,7 +126,7 @@ static inline void report(boxwise_comm_t comm, int64_t checked, const char *what
     for (int32_t r = 0; r < size; r++)
         sum += all[r];
     if (rank == 0)
-        printf("checked %" PRId64 " elements on %" PRId32 " ranks: %s\n", sum, size, what);
+        printf("checked %" PRId64 " elements on %" PRId32 " rank%s: %s\n", sum, size, size == 1 ? "" : "s", what);
     free(all);
 }
 

@@ -261,7 +261,7 @@ static void print_speed(const char *from, const char *to, double bytes, double t
 {
     char what[64];
     snprintf(what, sizeof what, "%s%s%s", from, *to != 0 ? " to " : "", to);
-    printf("%-24s  %10.3f ms  %8.2f GB/s  %6.2f\n", what, 1e3 * time_s, 2 * bytes / time_s / 1e9, copy_s / time_s);
+    printf("%-24s  %10.3f ms  %9.2f GB/s  %15.2f\n", what, 1e3 * time_s, 2 * bytes / time_s / 1e9, copy_s / time_s);
 }
 
 int main(int argc, char **argv)
@@ -282,9 +282,9 @@ int main(int argc, char **argv)
     const size_t element_size = (size_t)settings.element_size;
     if (rank == 0)
         printf("boxwise %s: %" PRId64 " x %" PRId64 " x %" PRId64 " elements of %zu bytes on %" PRId32
-               " ranks, %s to %s and back, %s memory\n\n",
-               boxwise_version_string(), shape[0], shape[1], shape[2], element_size, size, settings.from, settings.to,
-               settings.memory);
+               " rank%s, %s to %s and back, %s memory\n\n",
+               boxwise_version_string(), shape[0], shape[1], shape[2], element_size, size, size == 1 ? "" : "s",
+               settings.from, settings.to, settings.memory);
 
     /* Plan both ways. */
     const box_t input = box_of(&settings, settings.from, size, rank);
@@ -338,10 +338,11 @@ int main(int argc, char **argv)
     if (rank == 0) {
         const double bytes = (double)shape[0] * (double)shape[1] * (double)shape[2] * (double)element_size;
         const double copy_s = median_s(all, size, repeat, PHASES, COPY);
-        printf("\n%-24s  %13s  %13s  %s\n", "", "median", "read + written", "of the copy");
+        printf("\n%-24s  %13s  %14s  %s\n", "", "median", "read + written", "of a plain copy");
         print_speed(settings.from, settings.to, bytes, median_s(all, size, repeat, PHASES, THERE), copy_s);
         print_speed(settings.to, settings.from, bytes, median_s(all, size, repeat, PHASES, BACK), copy_s);
-        print_speed("copy by every process", "", bytes, copy_s, copy_s);
+        print_speed("plain copy", "", bytes, copy_s, copy_s);
+        printf("\nplain copy: every process copies its part within its own memory (memcpy, ordinary pages), all at once\n");
     }
 
     free(all);

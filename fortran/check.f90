@@ -124,7 +124,8 @@ contains
     call boxwise_make(handle, c_sizeof(checked), [lower], [lower + 1], [0_c_int64_t], [upper], comm)
     call boxwise_exec_async(handle, all_checked, checked)
     call boxwise_destroy(handle)
-    if (rank == 0) print "(a, i0, a, i0, 2a)", "checked ", sum(all_checked), " elements on ", size, " ranks: ", what
+    if (rank == 0) print "(a, i0, a, i0, 3a)", &
+         "checked ", sum(all_checked), " elements on ", size, trim(merge(" rank ", " ranks", size == 1)), ": ", what
   end subroutine report
 
 end module check

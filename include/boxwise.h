@@ -32,352 +32,200 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/**
- * Version of this header: major number.
- */
+/// Version of this header: major number.
 #define BOXWISE_VERSION_MAJOR 0
 
-/**
- * Version of this header: minor number.
- */
+/// Version of this header: minor number.
 #define BOXWISE_VERSION_MINOR 1
 
-/**
- * Version of this header: patch number.
- */
+/// Version of this header: patch number.
 #define BOXWISE_VERSION_PATCH 0
 
-/**
- * Version of this header as one number: major * 10000 + minor * 100 + patch.
- */
+/// Version of this header as one number: major * 10000 + minor * 100 + patch.
 #define BOXWISE_VERSION (((BOXWISE_VERSION_MAJOR * 10000) + (BOXWISE_VERSION_MINOR * 100)) + BOXWISE_VERSION_PATCH)
 
-/**
- * The largest number of dimensions of an array.
- */
+/// The largest number of dimensions of an array.
 #define BOXWISE_MAX_DIMS 8
 
-/**
- * The statuses. Their numbers never change.
- */
+/// The statuses. Their numbers never change.
 typedef enum boxwise_status {
-    /**
-     * The call did what it says.
-     */
+    /// The call did what it says.
     BOXWISE_SUCCESS = 0,
-    /**
-     * An argument of this call, on this rank or another, is wrong; the detail names rank and argument.
-     */
+    /// An argument of this call, on this rank or another, is wrong; the detail names rank and argument.
     BOXWISE_ERROR_INVALID_ARGUMENT = 1,
-    /**
-     * Calls out of order: exec before make, make twice, a handle that was already destroyed.
-     */
+    /// Calls out of order: exec before make, make twice, a handle that was already destroyed.
     BOXWISE_ERROR_INVALID_STATE = 2,
-    /**
-     * The ranks' descriptions do not fit together: boxes overlap or leave a hole, or the number of
-     * dimensions, the element size or an option differs.
-     */
+    /// The ranks' descriptions do not fit together: boxes overlap or leave a hole, or the number of
+    /// dimensions, the element size or an option differs.
     BOXWISE_ERROR_INCONSISTENT = 3,
-    /**
-     * No memory for what was asked.
-     */
+    /// No memory for what was asked.
     BOXWISE_ERROR_OUT_OF_MEMORY = 4,
-    /**
-     * Legal, but not by this build or backend.
-     */
+    /// Legal, but not by this build or backend.
     BOXWISE_ERROR_NOT_SUPPORTED = 5,
-    /**
-     * A part needed at run time is missing; the detail says which, and what to do.
-     */
+    /// A part needed at run time is missing; the detail says which, and what to do.
     BOXWISE_ERROR_UNAVAILABLE = 6,
-    /**
-     * The operating system or a communication library failed; its own text is in the detail.
-     */
+    /// The operating system or a communication library failed; its own text is in the detail.
     BOXWISE_ERROR_TRANSPORT = 7,
-    /**
-     * Another rank died or aborted. What was shared with it is of no use any more.
-     */
+    /// Another rank died or aborted. What was shared with it is of no use any more.
     BOXWISE_ERROR_PEER_LOST = 8,
-    /**
-     * A wait outlasted BOXWISE_OPTION_TIMEOUT_MS.
-     */
+    /// A wait outlasted BOXWISE_OPTION_TIMEOUT_MS.
     BOXWISE_ERROR_TIMEOUT = 9,
-    /**
-     * A device call failed.
-     */
+    /// A device call failed.
     BOXWISE_ERROR_DEVICE = 10,
-    /**
-     * A bug of boxwise; please report it with the detail.
-     */
+    /// A bug of boxwise; please report it with the detail.
     BOXWISE_ERROR_INTERNAL = 11,
 } boxwise_status;
 
-/**
- * Options of a handle, for boxwise_set_option. All ranks must give the same values.
- */
+/// Options of a handle, for boxwise_set_option. All ranks must give the same values.
 typedef enum boxwise_option {
-    /**
-     * One of boxwise_backend; default BOXWISE_BACKEND_AUTO.
-     */
+    /// One of boxwise_backend; default BOXWISE_BACKEND_AUTO.
     BOXWISE_OPTION_BACKEND = 0,
-    /**
-     * 1: data_out may overlap data_in, which is then consumed; boxwise_get_size tells the workspace that this
-     * needs. 0 (default): an overlap is an error.
-     */
+    /// 1: data_out may overlap data_in, which is then consumed; boxwise_get_size tells the workspace that this
+    /// needs. 0 (default): an overlap is an error.
     BOXWISE_OPTION_IN_PLACE = 1,
-    /**
-     * 1: input boxes may overlap and hold equal data; the nearest, least loaded holder sends. 0 (default): every
-     * element is held once.
-     */
+    /// 1: input boxes may overlap and hold equal data; the nearest, least loaded holder sends. 0 (default): every
+    /// element is held once.
     BOXWISE_OPTION_ALLOW_REPLICAS = 2,
-    /**
-     * 1: output elements that no input holds are left untouched. 0 (default): a hole is an error.
-     */
+    /// 1: output elements that no input holds are left untouched. 0 (default): a hole is an error.
     BOXWISE_OPTION_ALLOW_UNCOVERED = 3,
-    /**
-     * 0: the caller vouches that the buffers of all ranks are ready when any rank executes. 1 (default): each
-     * execution waits until they are.
-     */
+    /// 0: the caller vouches that the buffers of all ranks are ready when any rank executes. 1 (default): each
+    /// execution waits until they are.
     BOXWISE_OPTION_ENTRY_SYNC = 4,
-    /**
-     * What is true when an execution is complete. 0: this rank's output is whole. 1 (default): and its input may
-     * be reused. 2: as 1, on every rank.
-     */
+    /// What is true when an execution is complete. 0: this rank's output is whole. 1 (default): and its input may
+    /// be reused. 2: as 1, on every rank.
     BOXWISE_OPTION_EXIT_SYNC = 5,
-    /**
-     * Host copy threads of this rank, 1 to 1024; default 1.
-     */
+    /// Host copy threads of this rank, 1 to 1024; default 1.
     BOXWISE_OPTION_THREADS = 6,
-    /**
-     * Longest wait for another rank in milliseconds. 0 (default): for ever, but a dead peer is still noticed.
-     */
+    /// Longest wait for another rank in milliseconds. 0 (default): for ever, but a dead peer is still noticed.
     BOXWISE_OPTION_TIMEOUT_MS = 7,
 } boxwise_option;
 
-/**
- * Where the data lives and who moves it: values of BOXWISE_OPTION_BACKEND.
- */
+/// Where the data lives and who moves it: values of BOXWISE_OPTION_BACKEND.
 typedef enum boxwise_backend {
-    /**
-     * NVSHMEM if it is initialised in this process when make is called, else the host.
-     */
+    /// NVSHMEM if it is initialised in this process when make is called, else the host.
     BOXWISE_BACKEND_AUTO = 0,
-    /**
-     * Host memory, moved by the processor.
-     */
+    /// Host memory, moved by the processor.
     BOXWISE_BACKEND_HOST = 1,
-    /**
-     * Device memory, moved by NVSHMEM.
-     */
+    /// Device memory, moved by NVSHMEM.
     BOXWISE_BACKEND_NVSHMEM = 2,
 } boxwise_backend;
 
-/**
- * What kind of communicator `comm_handle` stands for.
- */
+/// What kind of communicator `comm_handle` stands for.
 typedef enum boxwise_comm_type {
-    /**
-     * comm_handle points to an MPI_Comm. This build has no MPI plugin yet: BOXWISE_ERROR_UNAVAILABLE.
-     */
+    /// comm_handle points to an MPI_Comm. This build has no MPI plugin yet: BOXWISE_ERROR_UNAVAILABLE.
     BOXWISE_COMM_MPI = 0,
-    /**
-     * comm_handle is NULL. The implicit world: the ranks that boxwise-run started; else those of the launcher
-     * when its variables (Open MPI, PMI, Slurm) say that all ranks are on this node; else a world of one.
-     */
+    /// comm_handle is NULL. The implicit world: the ranks that boxwise-run started; else those of the launcher
+    /// when its variables (Open MPI, PMI, Slurm) say that all ranks are on this node; else a world of one.
     BOXWISE_COMM_NONE = 1,
-    /**
-     * comm_handle points to a boxwise_boot_t.
-     */
+    /// comm_handle points to a boxwise_boot_t.
     BOXWISE_COMM_BOOT = 16,
-    /**
-     * comm_handle points to a boxwise_comm_t.
-     */
+    /// comm_handle points to a boxwise_comm_t.
     BOXWISE_COMM_OBJECT = 17,
 } boxwise_comm_type;
 
-/**
- * Kinds of memory for boxwise_malloc.
- */
+/// Kinds of memory for boxwise_malloc.
 typedef enum boxwise_memory {
-    /**
-     * Host memory, shared by the ranks of a node.
-     */
+    /// Host memory, shared by the ranks of a node.
     BOXWISE_MEMORY_HOST = 0,
-    /**
-     * Device memory of NVSHMEM's symmetric heap. This build has no device backend yet: BOXWISE_ERROR_NOT_SUPPORTED.
-     */
+    /// Device memory of NVSHMEM's symmetric heap. This build has no device backend yet: BOXWISE_ERROR_NOT_SUPPORTED.
     BOXWISE_MEMORY_DEVICE = 1,
 } boxwise_memory;
 
-/**
- * How an execution moved data between ranks: bits of `methods` in boxwise_info_t.
- */
+/// How an execution moved data between ranks: bits of `methods` in boxwise_info_t.
 typedef enum boxwise_method {
-    /**
-     * Straight from or to memory that the ranks share (boxwise_malloc, or threads of one process): one pass.
-     */
+    /// Straight from or to memory that the ranks share (boxwise_malloc, or threads of one process): one pass.
     BOXWISE_METHOD_DIRECT = 1,
-    /**
-     * Through a small shared ring: two passes.
-     */
+    /// Through a small shared ring: two passes.
     BOXWISE_METHOD_RING = 2,
-    /**
-     * By the kernel's cross-memory copy from another process's plain memory.
-     */
+    /// By the kernel's cross-memory copy from another process's plain memory.
     BOXWISE_METHOD_CROSS_MEMORY = 4,
 } boxwise_method;
 
-/**
- * Forms of the text that boxwise_describe gives.
- */
+/// Forms of the text that boxwise_describe gives.
 typedef enum boxwise_format {
-    /**
-     * Lines for a person.
-     */
+    /// Lines for a person.
     BOXWISE_FORMAT_TEXT = 0,
-    /**
-     * One JSON object.
-     */
+    /// One JSON object.
     BOXWISE_FORMAT_JSON = 1,
 } boxwise_format;
 
-/**
- * What a communicator handle points to; its inside is private.
- */
+/// What a communicator handle points to; its inside is private.
 typedef struct boxwise_comm boxwise_comm;
 
-/**
- * What a reshape handle points to; its inside is private.
- */
+/// What a reshape handle points to; its inside is private.
 typedef struct boxwise_reshape boxwise_reshape;
 
-/**
- * What a stream handle points to; its inside is private.
- */
+/// What a stream handle points to; its inside is private.
 typedef struct boxwise_stream boxwise_stream;
 
-/**
- * The outcome of a call: one of the constants of boxwise_status.
- */
+/// The outcome of a call: one of the constants of boxwise_status.
 typedef int32_t boxwise_status_t;
 
-/**
- * A group of ranks that work together. Made by boxwise_comm_create, ended by boxwise_comm_destroy.
- */
+/// A group of ranks that work together. Made by boxwise_comm_create, ended by boxwise_comm_destroy.
 typedef struct boxwise_comm *boxwise_comm_t;
 
-/**
- * A queue of operations on host memory. Made by boxwise_stream_create, ended by boxwise_stream_destroy.
- */
+/// A queue of operations on host memory. Made by boxwise_stream_create, ended by boxwise_stream_destroy.
 typedef struct boxwise_stream *boxwise_stream_t;
 
-/**
- * One redistribution: from the boxes that the ranks hold to the boxes that they want. Made by boxwise_create,
- * ended by boxwise_destroy. One handle is used by one thread at a time; different handles by any threads.
- */
+/// One redistribution: from the boxes that the ranks hold to the boxes that they want. Made by boxwise_create,
+/// ended by boxwise_destroy. One handle is used by one thread at a time; different handles by any threads.
 typedef struct boxwise_reshape *boxwise_handle_t;
 
-/**
- * Numbers about a made handle, all of this rank. Bytes are those of elements, without padding.
- */
+/// Numbers about a made handle, all of this rank. Bytes are those of elements, without padding.
 typedef struct boxwise_info_t {
-    /**
-     * Set by the caller to sizeof(boxwise_info_t). On return, how many bytes of the struct were filled: less when
-     * the library is older than the header. Later versions may add members at the end.
-     */
+    /// Set by the caller to sizeof(boxwise_info_t). On return, how many bytes of the struct were filled: less when
+    /// the library is older than the header. Later versions may add members at the end.
     size_t struct_size;
-    /**
-     * Where the data lives: one of boxwise_backend, never BOXWISE_BACKEND_AUTO.
-     */
+    /// Where the data lives: one of boxwise_backend, never BOXWISE_BACKEND_AUTO.
     int32_t backend;
-    /**
-     * Bits of boxwise_method: how the last execution moved data between ranks. 0 before the first one, and when
-     * nothing had to move.
-     */
+    /// Bits of boxwise_method: how the last execution moved data between ranks. 0 before the first one, and when
+    /// nothing had to move.
     uint32_t methods;
-    /**
-     * This rank.
-     */
+    /// This rank.
     int32_t rank;
-    /**
-     * The number of ranks.
-     */
+    /// The number of ranks.
     int32_t size;
-    /**
-     * The number of dimensions.
-     */
+    /// The number of dimensions.
     int32_t ndims;
-    /**
-     * How many other ranks this one sends to.
-     */
+    /// How many other ranks this one sends to.
     int32_t peers_sent_to;
-    /**
-     * How many other ranks this one receives from.
-     */
+    /// How many other ranks this one receives from.
     int32_t peers_received_from;
-    /**
-     * Always 0.
-     */
+    /// Always 0.
     int32_t reserved;
-    /**
-     * Bytes of one element.
-     */
+    /// Bytes of one element.
     size_t element_size;
-    /**
-     * Bytes that stay on this rank, moved from its input to its output.
-     */
+    /// Bytes that stay on this rank, moved from its input to its output.
     uint64_t bytes_kept;
-    /**
-     * Bytes that other ranks get from this one.
-     */
+    /// Bytes that other ranks get from this one.
     uint64_t bytes_sent;
-    /**
-     * Bytes that this rank gets from others.
-     */
+    /// Bytes that this rank gets from others.
     uint64_t bytes_received;
-    /**
-     * Strided copies that this rank's plan consists of.
-     */
+    /// Strided copies that this rank's plan consists of.
     uint64_t copies;
-    /**
-     * Bytes of workspace, as boxwise_get_size gives.
-     */
+    /// Bytes of workspace, as boxwise_get_size gives.
     size_t workspace_bytes;
 } boxwise_info_t;
 
-/**
- * What a runtime tells boxwise about its ranks, for BOXWISE_COMM_BOOT: MPI, a job manager or threads of one
- * process can all fill it. It is read during the call that it is passed to and not kept.
- *
- * The functions are called by the thread that makes that call. All ranks call them in the same order. They
- * return 0, or any other number for a failure, which makes the call fail with BOXWISE_ERROR_TRANSPORT. They must
- * not throw C++ exceptions nor leave by longjmp.
- */
+/// What a runtime tells boxwise about its ranks, for BOXWISE_COMM_BOOT: MPI, a job manager or threads of one
+/// process can all fill it. It is read during the call that it is passed to and not kept.
+///
+/// The functions are called by the thread that makes that call. All ranks call them in the same order. They
+/// return 0, or any other number for a failure, which makes the call fail with BOXWISE_ERROR_TRANSPORT. They must
+/// not throw C++ exceptions nor leave by longjmp.
 typedef struct boxwise_boot_t {
-    /**
-     * sizeof(boxwise_boot_t). Later versions may add members at the end.
-     */
+    /// sizeof(boxwise_boot_t). Later versions may add members at the end.
     size_t struct_size;
-    /**
-     * Passed to the functions as it is; may be NULL.
-     */
+    /// Passed to the functions as it is; may be NULL.
     void *context;
-    /**
-     * This process or thread, 0 to size - 1.
-     */
+    /// This process or thread, 0 to size - 1.
     int32_t rank;
-    /**
-     * The number of ranks, at least 1, the same on all.
-     */
+    /// The number of ranks, at least 1, the same on all.
     int32_t size;
-    /**
-     * Collective: gives all ranks what each of them has. `mine` points to `bytes` bytes; `all` has room for
-     * size * bytes, rank 0's first. `bytes` is the same on all ranks, and the two do not overlap.
-     */
+    /// Collective: gives all ranks what each of them has. `mine` points to `bytes` bytes; `all` has room for
+    /// size * bytes, rank 0's first. `bytes` is the same on all ranks, and the two do not overlap.
     int32_t (*allgather)(void *context, const void *mine, void *all, size_t bytes);
-    /**
-     * Collective: returns when all ranks have called it.
-     */
+    /// Collective: returns when all ranks have called it.
     int32_t (*barrier)(void *context);
 } boxwise_boot_t;
 
@@ -385,212 +233,176 @@ typedef struct boxwise_boot_t {
 extern "C" {
 #endif // __cplusplus
 
-/**
- * The version of the library that runs, as major * 10000 + minor * 100 + patch.
- * Compare it with BOXWISE_VERSION, the version of the header that was compiled against.
- *
- * Any thread, at any time; not collective.
- */
+/// The version of the library that runs, as major * 10000 + minor * 100 + patch.
+/// Compare it with BOXWISE_VERSION, the version of the header that was compiled against.
+///
+/// Any thread, at any time; not collective.
 int32_t boxwise_version(void);
 
-/**
- * The version of the library that runs, as text: "major.minor.patch".
- *
- * - Returns a constant, NUL-terminated text; do not free it.
- *
- * Any thread, at any time; not collective.
- */
+/// The version of the library that runs, as text: "major.minor.patch".
+///
+/// - Returns a constant, NUL-terminated text; do not free it.
+///
+/// Any thread, at any time; not collective.
 const char *boxwise_version_string(void);
 
-/**
- * One line that explains a status, e.g. "calls out of order".
- *
- * - status: any number; one that is no status gives "unknown status".
- * - Returns a constant, NUL-terminated text, never NULL; do not free it.
- *
- * Any thread, at any time; not collective.
- */
+/// One line that explains a status, e.g. "calls out of order".
+///
+/// - status: any number; one that is no status gives "unknown status".
+/// - Returns a constant, NUL-terminated text, never NULL; do not free it.
+///
+/// Any thread, at any time; not collective.
 const char *boxwise_status_string(boxwise_status_t status);
 
-/**
- * The detail of the last call that failed on this thread: function, rank, the value seen, what is wrong
- * with it and what to do.
- *
- * - Returns NUL-terminated text, never NULL, "" when no call has failed on this thread; do not free it.
- *   It stays valid until the next call that fails on this thread.
- * - Each call that fails replaces it. A call that succeeds leaves it, so ask only after a failure.
- * - An operation that fails on a stream leaves its detail with the thread that calls
- *   boxwise_stream_synchronize.
- *
- * Any thread, at any time; not collective.
- */
+/// The detail of the last call that failed on this thread: function, rank, the value seen, what is wrong
+/// with it and what to do.
+///
+/// - Returns NUL-terminated text, never NULL, "" when no call has failed on this thread; do not free it.
+///   It stays valid until the next call that fails on this thread.
+/// - Each call that fails replaces it. A call that succeeds leaves it, so ask only after a failure.
+/// - An operation that fails on a stream leaves its detail with the thread that calls
+///   boxwise_stream_synchronize.
+///
+/// Any thread, at any time; not collective.
 const char *boxwise_last_error(void);
 
-/**
- * Makes a communicator.
- *
- * - comm_handle, comm_type: see boxwise_comm_type. With BOXWISE_COMM_OBJECT the result is a second handle to the
- *   same communicator, and the call is not collective. Neither the pointer nor what it points to is kept.
- * - comm: where the handle goes; not NULL.
- *
- * Collective: called by all ranks of the new communicator. Any thread; two threads of one process may be two ranks.
- *
- * Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed communicator), UNAVAILABLE (no MPI plugin; a launcher's job
- * over several nodes), TRANSPORT, PEER_LOST, TIMEOUT (a rank did not appear), OUT_OF_MEMORY.
- */
+/// Makes a communicator.
+///
+/// - comm_handle, comm_type: see boxwise_comm_type. With BOXWISE_COMM_OBJECT the result is a second handle to the
+///   same communicator, and the call is not collective. Neither the pointer nor what it points to is kept.
+/// - comm: where the handle goes; not NULL.
+///
+/// Collective: called by all ranks of the new communicator. Any thread; two threads of one process may be two ranks.
+///
+/// Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed communicator), UNAVAILABLE (no MPI plugin; a launcher's job
+/// over several nodes), TRANSPORT, PEER_LOST, TIMEOUT (a rank did not appear), OUT_OF_MEMORY.
 boxwise_status_t boxwise_comm_create(const void *comm_handle, int32_t comm_type, boxwise_comm_t *comm);
 
-/**
- * This rank's number in the communicator, 0 to size - 1.
- *
- * - rank: where it goes; not NULL.
- *
- * Not collective; any thread. Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed).
- */
+/// This rank's number in the communicator, 0 to size - 1.
+///
+/// - rank: where it goes; not NULL.
+///
+/// Not collective; any thread. Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed).
 boxwise_status_t boxwise_comm_rank(boxwise_comm_t comm, int32_t *rank);
 
-/**
- * The number of ranks in the communicator.
- *
- * - size: where it goes; not NULL.
- *
- * Not collective; any thread. Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed).
- */
+/// The number of ranks in the communicator.
+///
+/// - size: where it goes; not NULL.
+///
+/// Not collective; any thread. Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed).
 boxwise_status_t boxwise_comm_size(boxwise_comm_t comm, int32_t *size);
 
-/**
- * Returns when all ranks of the communicator have called it.
- *
- * Collective. One thread of a rank at a time. It does not wait for operations on streams.
- * Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed), PEER_LOST, TRANSPORT.
- */
+/// Returns when all ranks of the communicator have called it.
+///
+/// Collective. One thread of a rank at a time. It does not wait for operations on streams.
+/// Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed), PEER_LOST, TRANSPORT.
 boxwise_status_t boxwise_comm_barrier(boxwise_comm_t comm);
 
-/**
- * Ends this handle to the communicator. Reshapes made with the communicator go on working; memory from
- * boxwise_malloc must be freed before the last handle to its communicator is destroyed.
- *
- * - comm: may be NULL, then nothing happens.
- *
- * Not collective; any thread. Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed before).
- */
+/// Ends this handle to the communicator. Reshapes made with the communicator go on working; memory from
+/// boxwise_malloc must be freed before the last handle to its communicator is destroyed.
+///
+/// - comm: may be NULL, then nothing happens.
+///
+/// Not collective; any thread. Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed before).
 boxwise_status_t boxwise_comm_destroy(boxwise_comm_t comm);
 
-/**
- * Allocates memory that the ranks of a node share, so that reshapes move data between such buffers in one pass.
- * Any other memory works as well, at the price of a second pass.
- *
- * - comm: the communicator; not NULL.
- * - memory: one of boxwise_memory; the same on all ranks.
- * - bytes: size of this rank's piece; may differ by rank, also be 0.
- * - pointer: where its address goes, aligned to 64 bytes at least; not NULL. The memory is zeroed.
- *
- * Collective; all ranks return the same status, whatever one of them passed in. One thread of a rank at a time.
- * Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed communicator), NOT_SUPPORTED (device memory),
- * OUT_OF_MEMORY, TRANSPORT, PEER_LOST.
- */
+/// Allocates memory that the ranks of a node share, so that reshapes move data between such buffers in one pass.
+/// Any other memory works as well, at the price of a second pass.
+///
+/// - comm: the communicator; not NULL.
+/// - memory: one of boxwise_memory; the same on all ranks.
+/// - bytes: size of this rank's piece; may differ by rank, also be 0.
+/// - pointer: where its address goes; not NULL. The memory starts on a page and is zeroed; it is not NULL for 0 bytes.
+///
+/// Collective; all ranks return the same status, whatever one of them passed in. One thread of a rank at a time.
+/// Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed communicator), NOT_SUPPORTED (device memory),
+/// OUT_OF_MEMORY, TRANSPORT, PEER_LOST.
 boxwise_status_t boxwise_malloc(boxwise_comm_t comm, int32_t memory, size_t bytes, void **pointer);
 
-/**
- * Frees memory from boxwise_malloc, all ranks' pieces of one allocation together. No operation may be using it.
- *
- * - comm: the communicator it was allocated with, or another handle to that one; not NULL.
- * - pointer: what boxwise_malloc gave this rank; may be NULL.
- *
- * Collective. One thread of a rank at a time.
- * Statuses: INVALID_ARGUMENT (not from boxwise_malloc, or freed before), INVALID_STATE (destroyed communicator),
- * PEER_LOST, TRANSPORT.
- */
+/// Frees memory from boxwise_malloc. No operation may be using it, on this rank or another.
+///
+/// - comm: the communicator it was allocated with, or another handle to that one; not NULL.
+/// - pointer: what boxwise_malloc gave this rank; may be NULL.
+///
+/// Collective in that all ranks must do it for their pieces of one allocation, but no rank waits for another.
+/// Any thread. Statuses: INVALID_ARGUMENT (not from boxwise_malloc, or freed before), INVALID_STATE (destroyed
+/// communicator).
 boxwise_status_t boxwise_free(boxwise_comm_t comm, void *pointer);
 
-/**
- * Makes a host stream: operations passed to it run in order, on a thread of its own, while the caller goes on.
- *
- * - stream: where the handle goes; not NULL.
- *
- * Not collective; any thread. Statuses: INVALID_ARGUMENT, OUT_OF_MEMORY, TRANSPORT (no thread to be had).
- */
+/// Makes a host stream: operations passed to it run in order, on a thread of its own, while the caller goes on.
+///
+/// - stream: where the handle goes; not NULL.
+///
+/// Not collective; any thread. Statuses: INVALID_ARGUMENT, OUT_OF_MEMORY, TRANSPORT (no thread to be had).
 boxwise_status_t boxwise_stream_create(boxwise_stream_t *stream);
 
-/**
- * Returns when all operations queued so far have ended.
- *
- * Not collective; any thread. Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed), and the status of the
- * first queued operation that failed since the last call, with its detail as boxwise_last_error.
- */
+/// Returns when all operations queued so far have ended.
+///
+/// Not collective; any thread. Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed), and the status of the
+/// first queued operation that failed since the last call, with its detail as boxwise_last_error.
 boxwise_status_t boxwise_stream_synchronize(boxwise_stream_t stream);
 
-/**
- * Tells without waiting whether all operations queued so far have ended.
- *
- * - idle: receives 1 when they have, 0 while one is queued or running; not NULL. Failures of operations are
- *   told by boxwise_stream_synchronize only.
- *
- * Not collective; any thread. Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed).
- */
+/// Tells without waiting whether all operations queued so far have ended.
+///
+/// - idle: receives 1 when they have, 0 while one is queued or running; not NULL. Failures of operations are
+///   told by boxwise_stream_synchronize only.
+///
+/// Not collective; any thread. Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed).
 boxwise_status_t boxwise_stream_query(boxwise_stream_t stream, int32_t *idle);
 
-/**
- * Waits for all queued operations and ends the stream. The handle is gone whatever the status says.
- *
- * - stream: may be NULL, then nothing happens.
- *
- * Not collective; any thread, but no other call may be using the stream. Statuses: as boxwise_stream_synchronize,
- * so that no failure gets lost.
- */
+/// Waits for all queued operations and ends the stream. The handle is gone whatever the status says.
+///
+/// - stream: may be NULL, then nothing happens.
+///
+/// Not collective; any thread, but no other call may be using the stream. Statuses: as boxwise_stream_synchronize,
+/// so that no failure gets lost.
 boxwise_status_t boxwise_stream_destroy(boxwise_stream_t stream);
 
-/**
- * Makes an empty handle, to be given options by boxwise_set_option and boxes by boxwise_make.
- *
- * - handle: where it goes; not NULL.
- *
- * Not collective; any thread. Statuses: INVALID_ARGUMENT, OUT_OF_MEMORY.
- */
+/// Makes an empty handle, to be given options by boxwise_set_option and boxes by boxwise_make.
+///
+/// - handle: where it goes; not NULL.
+///
+/// Not collective; any thread. Statuses: INVALID_ARGUMENT, OUT_OF_MEMORY.
 boxwise_status_t boxwise_create(boxwise_handle_t *handle);
 
-/**
- * Sets an option of a handle that is not made yet. A refused value changes nothing.
- *
- * - option: one of boxwise_option.
- * - value: see there.
- *
- * Not collective, but boxwise_make checks that all ranks agree. One thread at a time per handle.
- * Statuses: INVALID_ARGUMENT, INVALID_STATE (made already, or destroyed).
- */
+/// Sets an option of a handle that is not made yet. A refused value changes nothing.
+///
+/// - option: one of boxwise_option.
+/// - value: see there.
+///
+/// Not collective, but boxwise_make checks that all ranks agree. One thread at a time per handle.
+/// Statuses: INVALID_ARGUMENT, INVALID_STATE (made already, or destroyed).
 boxwise_status_t boxwise_set_option(boxwise_handle_t handle, int32_t option, int64_t value);
 
-/**
- * Tells which box of the global array this rank holds and which it wants, and makes the plan.
- *
- * A box is half open, [lower, upper), 0-based, in one global index space that inputs and outputs share; any origin,
- * also a negative one. lower == upper in some dimension is an empty box, allowed on any rank; its strides and data
- * pointer are ignored. Element g of a box lies (sum over d of (g[d] - lower[d]) * strides[d]) elements from the data
- * pointer. Strides may come in any order, so that a reshape can also permute the order in memory; they may be
- * padded or negative, and are ignored where the extent is 1. Padding is never touched.
- *
- * Together the input boxes hold every element once, and every element of an output is held by some input; output
- * boxes may overlap. BOXWISE_OPTION_ALLOW_REPLICAS and BOXWISE_OPTION_ALLOW_UNCOVERED relax the first two rules.
- *
- * - element_size: bytes of one element, 1 to 65536; the same on all ranks.
- * - ndims: number of dimensions, 1 to BOXWISE_MAX_DIMS; the same on all ranks.
- * - lower_input, upper_input: ndims coordinates each of the box that this rank holds; not NULL.
- * - strides_input: ndims strides in elements, also 0. NULL: packed, the last dimension fastest.
- * - lower_output, upper_output, strides_output: the same for the box that this rank wants, except that strides must
- *   give every element a place of its own.
- * - comm_handle, comm_type: the ranks that take part, see boxwise_comm_type.
- *
- * No pointer is kept: arrays may be reused and a communicator destroyed afterwards. A call that failed may be
- * repeated with the same handle.
- *
- * Collective: called by all ranks of the communicator. All of them return, and all return the same status with a
- * detail that names the guilty rank, whatever one of them passed in; only a rank whose comm_handle or comm_type
- * names no communicator fails alone. One thread at a time per handle and, of one rank, per communicator.
- *
- * Statuses: INVALID_ARGUMENT, INVALID_STATE (made already, or destroyed), INCONSISTENT (overlap, hole, different
- * element_size, ndims or options), NOT_SUPPORTED and UNAVAILABLE (backend), OUT_OF_MEMORY, TRANSPORT, PEER_LOST,
- * TIMEOUT.
- */
+/// Tells which box of the global array this rank holds and which it wants, and makes the plan.
+///
+/// A box is half open, [lower, upper), 0-based, in one global index space that inputs and outputs share; any origin,
+/// also a negative one. lower == upper in some dimension is an empty box, allowed on any rank; its strides and data
+/// pointer are ignored. Element g of a box lies (sum over d of (g[d] - lower[d]) * strides[d]) elements from the data
+/// pointer. Strides may come in any order, so that a reshape can also permute the order in memory; they may be
+/// padded or negative, and are ignored where the extent is 1. Padding is never touched.
+///
+/// Together the input boxes hold every element once, and every element of an output is held by some input; output
+/// boxes may overlap. BOXWISE_OPTION_ALLOW_REPLICAS and BOXWISE_OPTION_ALLOW_UNCOVERED relax the first two rules.
+///
+/// - element_size: bytes of one element, 1 to 65536; the same on all ranks.
+/// - ndims: number of dimensions, 1 to BOXWISE_MAX_DIMS; the same on all ranks.
+/// - lower_input, upper_input: ndims coordinates each of the box that this rank holds; not NULL.
+/// - strides_input: ndims strides in elements, also 0. NULL: packed, the last dimension fastest.
+/// - lower_output, upper_output, strides_output: the same for the box that this rank wants, except that strides must
+///   give every element a place of its own.
+/// - comm_handle, comm_type: the ranks that take part, see boxwise_comm_type.
+///
+/// No pointer is kept: arrays may be reused and a communicator destroyed afterwards. A call that failed may be
+/// repeated with the same handle.
+///
+/// Collective: called by all ranks of the communicator. All of them return, and all return the same status with a
+/// detail that names the guilty rank, whatever one of them passed in; only a rank whose comm_handle or comm_type
+/// names no communicator fails alone. One thread at a time per handle and, of one rank, per communicator.
+///
+/// Statuses: INVALID_ARGUMENT, INVALID_STATE (made already, or destroyed), INCONSISTENT (overlap, hole, different
+/// element_size, ndims or options), NOT_SUPPORTED and UNAVAILABLE (backend), OUT_OF_MEMORY, TRANSPORT, PEER_LOST,
+/// TIMEOUT.
 boxwise_status_t boxwise_make(boxwise_handle_t handle,
                               size_t element_size,
                               int32_t ndims,
@@ -603,72 +415,62 @@ boxwise_status_t boxwise_make(boxwise_handle_t handle,
                               const void *comm_handle,
                               int32_t comm_type);
 
-/**
- * Gives the size of the workspace that boxwise_exec_async needs on this rank.
- *
- * - workspace_bytes: where it goes, in bytes, 0 unless BOXWISE_OPTION_IN_PLACE is set; not NULL.
- *
- * Not collective; ranks may differ. One thread at a time per handle.
- * Statuses: INVALID_ARGUMENT, INVALID_STATE (not made, or destroyed).
- */
+/// Gives the size of the workspace that boxwise_exec_async needs on this rank.
+///
+/// - workspace_bytes: where it goes, in bytes, 0 unless BOXWISE_OPTION_IN_PLACE is set; not NULL.
+///
+/// Not collective; ranks may differ. One thread at a time per handle.
+/// Statuses: INVALID_ARGUMENT, INVALID_STATE (not made, or destroyed).
 boxwise_status_t boxwise_get_size(boxwise_handle_t handle, size_t *workspace_bytes);
 
-/**
- * Moves the data. May be called any number of times, with the same or other buffers. Allocates nothing.
- *
- * - data_out: this rank's output, aligned and laid out as told to boxwise_make; NULL only when the box is empty.
- * - data_in: this rank's input; NULL only when the box is empty. Never written, unless
- *   BOXWISE_OPTION_IN_PLACE is set.
- * - workspace: boxwise_get_size bytes that overlap neither of the two; not looked at when that is 0.
- * - stream: NULL runs the operation before returning. A boxwise_stream_t queues it after what was queued before; the
- *   buffers must stay as they are until boxwise_stream_synchronize, which also returns the operation's failure.
- *
- * It waits by itself until the buffers of the other ranks are ready; no barrier is needed before it. Complete means
- * that this rank's output is whole and its input may be reused; see BOXWISE_OPTION_EXIT_SYNC.
- *
- * Collective: called by all ranks, in the same order for any two handles of one communicator when stream is NULL.
- * One thread at a time per handle. A fault of this rank's own is told to the ranks that would wait for it.
- *
- * Statuses: INVALID_ARGUMENT, INVALID_STATE (not made, or handle or stream destroyed), NOT_SUPPORTED, TRANSPORT,
- * PEER_LOST, TIMEOUT, DEVICE.
- */
+/// Moves the data. May be called any number of times, with the same or other buffers. Allocates nothing.
+///
+/// - data_out: this rank's output, aligned and laid out as told to boxwise_make; NULL only when the box is empty.
+/// - data_in: this rank's input; NULL only when the box is empty. Never written, unless
+///   BOXWISE_OPTION_IN_PLACE is set.
+/// - workspace: boxwise_get_size bytes that overlap neither of the two; not looked at when that is 0.
+/// - stream: NULL runs the operation before returning. A boxwise_stream_t queues it after what was queued before; the
+///   buffers must stay as they are until boxwise_stream_synchronize, which also returns the operation's failure.
+///
+/// It waits by itself until the buffers of the other ranks are ready; no barrier is needed before it. Complete means
+/// that this rank's output is whole and its input may be reused; see BOXWISE_OPTION_EXIT_SYNC.
+///
+/// Collective: called by all ranks; those of one thread or stream in the same order on all ranks. One thread at a
+/// time per handle. A fault of this rank's own is told to the ranks that would wait for it.
+///
+/// Statuses: INVALID_ARGUMENT, INVALID_STATE (not made, or handle or stream destroyed), NOT_SUPPORTED, TRANSPORT,
+/// PEER_LOST, TIMEOUT, DEVICE.
 boxwise_status_t boxwise_exec_async(boxwise_handle_t handle,
                                     void *data_out,
                                     const void *data_in,
                                     void *workspace,
                                     void *stream);
 
-/**
- * Ends a handle, made or not. Operations already queued on a stream still run; what they need lives until then.
- *
- * - handle: may be NULL, then nothing happens.
- *
- * Not collective, no waiting. One thread at a time per handle.
- * Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed before).
- */
+/// Ends a handle, made or not. Operations already queued on a stream still run; what they need lives until then.
+///
+/// - handle: may be NULL, then nothing happens.
+///
+/// Not collective, no waiting. One thread at a time per handle.
+/// Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed before).
 boxwise_status_t boxwise_destroy(boxwise_handle_t handle);
 
-/**
- * Tells what the plan of a made handle moves.
- *
- * - info: its struct_size set by the caller; the members that fit are filled. Not NULL.
- *
- * Not collective. One thread at a time per handle.
- * Statuses: INVALID_ARGUMENT (NULL, or struct_size too small for itself), INVALID_STATE (not made, or destroyed).
- */
+/// Tells what the plan of a made handle moves.
+///
+/// - info: its struct_size set by the caller; the members that fit are filled. Not NULL.
+///
+/// Not collective. One thread at a time per handle.
+/// Statuses: INVALID_ARGUMENT (NULL, or struct_size too small for itself), INVALID_STATE (not made, or destroyed).
 boxwise_status_t boxwise_get_info(boxwise_handle_t handle, struct boxwise_info_t *info);
 
-/**
- * Writes a text about the plan of a made handle: boxes, peers, transfers, bytes.
- *
- * - format: one of boxwise_format.
- * - buffer: receives the text and its NUL; capacity bytes. NULL with capacity 0 only asks for the size.
- * - needed: receives the bytes that the text takes, its NUL included; not NULL. Also written when
- *   capacity is too small, which is INVALID_ARGUMENT and leaves the buffer as it was.
- *
- * Not collective. One thread at a time per handle.
- * Statuses: INVALID_ARGUMENT, INVALID_STATE (not made, or destroyed).
- */
+/// Writes a text about the plan of a made handle: boxes, peers, transfers, bytes.
+///
+/// - format: one of boxwise_format.
+/// - buffer: receives the text and its NUL; capacity bytes. NULL with capacity 0 only asks for the size.
+/// - needed: receives the bytes that the text takes, its NUL included; not NULL. Also written when
+///   capacity is too small, which is INVALID_ARGUMENT and leaves the buffer as it was.
+///
+/// Not collective. One thread at a time per handle.
+/// Statuses: INVALID_ARGUMENT, INVALID_STATE (not made, or destroyed).
 boxwise_status_t boxwise_describe(boxwise_handle_t handle,
                                   int32_t format,
                                   char *buffer,

@@ -375,7 +375,7 @@ public:
               comm_type type) {
         const bool fit = input.ndims() == output.ndims();
         // 0 dimensions, which all ranks refuse together: throwing before the call would leave the others waiting.
-        const boxwise_status_t status =
+        const boxwise_status_t outcome =
             boxwise_make(native(), element_size, fit ? static_cast<std::int32_t>(input.ndims()) : 0, input.lower(),
                          input.upper(), input.strides(), output.lower(), output.upper(), output.strides(), comm_handle,
                          static_cast<std::int32_t>(type));
@@ -384,7 +384,7 @@ public:
                                                       std::to_string(input.ndims()) + " dimensions, output " +
                                                       std::to_string(output.ndims()));
         }
-        detail::check(status);
+        detail::check(outcome);
     }
 
     /// Bytes of workspace that execute needs on this rank; 0 unless in place.

@@ -22,16 +22,8 @@ find_target_dir() {
         | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p'
 }
 
-# Programs look for the library by its soname, which cargo does not create.
-link_soname() {
-    local soname
-    soname=$(sed -n 's/.*-soname,\(libboxwise\.so\.[0-9]*\).*/\1/p' "$root/build.rs")
-    ln -sfn libboxwise.so "$release_dir/$soname"
-}
-
 build_release() {
     cargo build --manifest-path "$root/Cargo.toml" --release --locked
-    link_soname
 }
 
 require_rust

@@ -49,7 +49,7 @@ impl CheckedBoot {
     /// comments say for as long as the result lives.
     pub unsafe fn new(boot: *const boxwise_boot_t) -> Result<CheckedBoot> {
         if boot.is_null() {
-            return Err(null("comm_handle").context("BOXWISE_COMM_BOOT"));
+            return Err(null("comm_handle", "a boxwise_boot_t"));
         }
         // SAFETY: the table has at least its first member. Unaligned, because a void pointer may be.
         let struct_size = unsafe { boot.cast::<usize>().read_unaligned() };

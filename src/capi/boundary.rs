@@ -83,7 +83,7 @@ impl<T> Output<T> {
     /// # Safety
     /// `pointer` is NULL, or valid for writing one `T` for as long as the call lasts.
     pub unsafe fn new(name: &str, pointer: *mut T) -> Result<Output<T>> {
-        NonNull::new(pointer).map(Output).ok_or_else(|| null(name))
+        NonNull::new(pointer).map(Output).ok_or_else(|| null(name, "where the result goes"))
     }
 
     /// Writes the value.
@@ -93,7 +93,71 @@ impl<T> Output<T> {
     }
 }
 
-/// The error for an argument that must not be NULL.
-pub fn null(name: &str) -> Error {
-    Error::invalid_argument(format!("{name} is NULL"))
+/// The error for an argument that must not be NULL, and what it has to point to.
+pub fn null(name: &str, wanted: &str) -> Error {
+    Error::invalid_argument(format!("{name} is NULL, must point to {wanted}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CStr;
+
+    fn last() -> String {
+        // SAFETY: the text is NUL-terminated and stays until the next failure on this thread.
+        unsafe { CStr::from_ptr(last_error()) }.to_str().unwrap().into()
+    }
+
+    fn fails(status: Status, detail: &str) -> boxwise_status_t {
+        call("boxwise_fail", || Err(Error::new(status, detail)))
+    }
+
+    #[test]
+    fn the_last_error_is_that_of_this_thread_and_outlives_successes() {
+        assert_eq!(last(), "");
+        assert_eq!(fails(Status::Timeout, "rank 3: late"), Status::Timeout as i32);
+        assert_eq!(call("boxwise_succeed", || Ok(())), 0);
+        assert_eq!(last(), "boxwise_fail: rank 3: late");
+        std::thread::spawn(|| {
+            assert_eq!(last(), "");
+            fails(Status::Transport, "other");
+        })
+        .join()
+        .unwrap();
+        assert_eq!(last(), "boxwise_fail: rank 3: late");
+        fails(Status::Transport, "foreign\0text");
+        assert_eq!(last(), "boxwise_fail: foreign text");
+    }
+
+    #[test]
+    fn a_panic_is_an_internal_error_with_text_and_place() {
+        let number = std::hint::black_box(7);
+        let calls: [&dyn Fn(); 2] = [&|| panic!("plain text"), &|| panic!("formatted {number}")];
+        for (body, text) in calls.into_iter().zip(["plain text", "formatted 7"]) {
+            let status = call("boxwise_panic", || {
+                body();
+                Ok(())
+            });
+            assert_eq!(status, Status::Internal as i32);
+            assert!(last().starts_with(&format!("boxwise_panic: {text} (at ")), "{}", last());
+            assert!(last().contains("boundary.rs:"), "{}", last());
+        }
+        // Also when the panic ends a call inside a call.
+        let outer = call("boxwise_outer", || {
+            assert_eq!(call("boxwise_inner", || panic!("inside")), Status::Internal as i32);
+            Ok(())
+        });
+        assert_eq!((outer, DEPTH.get()), (0, 0));
+    }
+
+    #[test]
+    fn an_output_is_written_where_it_points() {
+        let mut place = 1u64;
+        // SAFETY: there is room for one byte, wherever it lies.
+        unsafe { Output::new("place", (&raw mut place).cast::<u8>()) }.map(|output| output.write(9)).unwrap();
+        assert_eq!(place.to_ne_bytes()[0], 9);
+        // SAFETY: NULL is allowed.
+        let fault = unsafe { Output::<u8>::new("place", std::ptr::null_mut()) }.err().unwrap();
+        assert_eq!(fault.detail, "place is NULL, must point to where the result goes");
+    }
 }

@@ -78,7 +78,7 @@ pub unsafe fn named(comm_handle: *const c_void, comm_type: i32) -> Result<Named>
             let boot = unsafe { CheckedBoot::new(comm_handle.cast::<boxwise_boot_t>()) }?;
             Ok(Named { comm: Communicator::from_boot(&boot)?, fault: Ok(()) })
         }
-        OBJECT if comm_handle.is_null() => Err(null("comm_handle").context("BOXWISE_COMM_OBJECT")),
+        OBJECT if comm_handle.is_null() => Err(null("comm_handle", "a boxwise_comm_t")),
         OBJECT if handle::is_handle(comm_handle) => Err(Error::invalid_argument(
             "comm_handle is a handle itself, must point to a boxwise_comm_t (pass &comm, not comm)",
         )),

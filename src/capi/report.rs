@@ -11,6 +11,7 @@ use std::{mem, ptr};
 
 /// How an execution moved data between ranks: bits of `methods` in boxwise_info_t.
 #[repr(C)]
+#[allow(dead_code)] // the bits of `Reshape::methods`, named for C
 pub enum boxwise_method {
     /// Straight from or to memory that the ranks share (boxwise_malloc, or threads of one process): one pass.
     BOXWISE_METHOD_DIRECT = 1,
@@ -78,7 +79,7 @@ pub unsafe extern "C" fn boxwise_get_info(handle: boxwise_handle_t, info: *mut b
         let handle = handle::get::<Handle, _>("handle", handle)?;
         let reshape = handle.made()?;
         if info.is_null() {
-            return Err(null("info"));
+            return Err(null("info", "a boxwise_info_t"));
         }
         // SAFETY: the header asks for a struct with at least its first member. Unaligned, because C casts are free.
         let theirs = unsafe { info.cast::<usize>().read_unaligned() };
@@ -136,7 +137,7 @@ pub unsafe extern "C" fn boxwise_describe(
         // SAFETY: the header asks for a place for the output.
         let output = unsafe { Output::new("needed", needed) }?;
         if buffer.is_null() && capacity > 0 {
-            return Err(null("buffer").context(format!("capacity is {capacity}")));
+            return Err(null("buffer", &format!("{capacity} bytes as capacity says")));
         }
         let text = reshape.describe(format).replace('\0', " ");
         let bytes = text.len() + 1;

@@ -250,8 +250,8 @@ pub unsafe extern "C" fn boxwise_get_size(handle: boxwise_handle_t, workspace_by
 /// It waits by itself until the buffers of the other ranks are ready; no barrier is needed before it. Complete means
 /// that this rank's output is whole and its input may be reused; see BOXWISE_OPTION_EXIT_SYNC.
 ///
-/// Collective: called by all ranks, in the same order for any two handles of one communicator when stream is NULL.
-/// One thread at a time per handle. A fault of this rank's own is told to the ranks that would wait for it.
+/// Collective: called by all ranks; those of one thread or stream in the same order on all ranks. One thread at a
+/// time per handle. A fault of this rank's own is told to the ranks that would wait for it.
 ///
 /// Statuses: INVALID_ARGUMENT, INVALID_STATE (not made, or handle or stream destroyed), NOT_SUPPORTED, TRANSPORT,
 /// PEER_LOST, TIMEOUT, DEVICE.
@@ -269,7 +269,9 @@ pub unsafe extern "C" fn boxwise_exec_async(
         let stream: Option<Arc<Stream>> = match stream.is_null() {
             true => None,
             // The peers must not wait for a rank that cannot queue its part.
-            false => Some(handle::get("stream", stream).map_err(|error| reshape.exec_fault(error))?),
+            false => Some(handle::get("stream", stream).map_err(|error| {
+                reshape.exec_fault(error.context(format_args!("rank {}", reshape.info().rank)))
+            })?),
         };
         // SAFETY: the header asks for buffers laid out as told to make, valid until the operation is complete.
         unsafe { reshape.exec(data_out.cast(), data_in.cast(), workspace.cast(), stream.as_deref()) }
@@ -330,7 +332,7 @@ impl Side {
             copy
         };
         let needed = |array: *const i64, what: &str| match array.is_null() {
-            true => Err(null(&format!("{what}_{name}"))),
+            true => Err(null(&format!("{what}_{name}"), &format!("{ndims} numbers"))),
             false => Ok(copied(array)),
         };
         let strides = (!strides.is_null()).then(|| copied(strides));

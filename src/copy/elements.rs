@@ -73,14 +73,7 @@ unsafe fn pair<const N: usize>(
 
 /// # Safety
 /// As [`Strided`].
-unsafe fn any(
-    mut dst: *mut u8,
-    dst_step: isize,
-    mut src: *const u8,
-    src_step: isize,
-    count: usize,
-    len: usize,
-) {
+unsafe fn any(mut dst: *mut u8, dst_step: isize, mut src: *const u8, src_step: isize, count: usize, len: usize) {
     for _ in 0..count {
         // SAFETY: the caller vouches for this run.
         unsafe { dst.copy_from_nonoverlapping(src, len) };

@@ -2,18 +2,23 @@
 
 mod elements;
 mod run;
-mod lanes;
+mod squares;
 mod stream;
 mod tile;
-#[cfg(target_arch = "x86_64")]
-mod unpack;
+
+#[cfg(test)]
+mod tests;
 
 use crate::geometry::LoopNest;
 use stream::Streaming;
 use tile::Tiling;
 
-/// Beyond this much, what a copy writes would only push everything else out of the cache.
-const CACHE_BYTES: usize = 16 << 20;
+/// Copies that move more than this stream: from a quarter of a usual last-level cache on, which two ranks or more
+/// share, ordinary stores lose. The reader of the result finds it in memory then, which is part of the measure.
+const LEAST_STREAMED_RUNS: usize = 8 << 20;
+
+/// The same for tiles, which gain earlier: they write whole lines, where stores of parts of lines miss the cache.
+const LEAST_STREAMED_TILES: usize = 2 << 20;
 
 /// A loop nest and the chosen way to run it.
 #[derive(Clone, Copy, Debug)]
@@ -27,13 +32,17 @@ impl Kernel {
     /// The kernel for `nest`, part of an operation that moves `bytes_in_all` on this rank: streaming stores pay only
     /// when that exceeds the cache. Cheap enough to be made for each piece of a transfer.
     pub fn new(nest: LoopNest, bytes_in_all: usize) -> Kernel {
-        let streaming = if bytes_in_all > CACHE_BYTES { Streaming::detect() } else { None };
-        Kernel::with(nest, streaming)
+        Kernel::with(nest, |tiles| {
+            let least = if tiles { LEAST_STREAMED_TILES } else { LEAST_STREAMED_RUNS };
+            (bytes_in_all > least).then(Streaming::detect).flatten()
+        })
     }
 
-    fn with(mut nest: LoopNest, streaming: Option<Streaming>) -> Kernel {
+    /// `streaming` says how to stream, given whether the nest is copied by tiles.
+    fn with(mut nest: LoopNest, streaming: impl FnOnce(bool) -> Option<Streaming>) -> Kernel {
         drop_single_iterations(&mut nest);
-        Kernel { nest, tiling: Tiling::choose(&nest), streaming }
+        let tiling = Tiling::choose(&nest);
+        Kernel { nest, tiling, streaming: streaming(tiling.is_some()) }
     }
 
     /// The nest, without loops of one iteration.

@@ -4,11 +4,12 @@ use super::elements;
 use super::stream::{LINE_BYTES, Streaming, prefetch};
 use crate::geometry::LoopNest;
 
-/// Runs shorter than this are stored as usual: their parts of lines at both ends would weigh too much.
-const LEAST_STREAMED: usize = 256;
+/// Shorter runs are stored as usual: the parts of lines at both ends weigh more than streaming saves.
+const LEAST_STREAMED: usize = 384;
 
-/// How much of the next run is asked for while this one is copied.
-const PREFETCHED_BYTES: usize = 512;
+/// How far ahead runs are fetched. The processor's own prefetching starts anew at every jump of the source, so runs
+/// up to this length gain by being asked for; longer ones, and those that follow each other, lose.
+const AHEAD_BYTES: usize = 8 << 10;
 
 /// Copies every run of `nest`; streaming stores are left for the caller to fence.
 ///
@@ -23,33 +24,43 @@ pub(super) unsafe fn copy(nest: &LoopNest, dst: *mut u8, src: *const u8, streami
         0 => (1, 0, 0),
         n => (nest.extents[n - 1], nest.dst_strides[n - 1], nest.src_strides[n - 1]),
     };
-    let start = |s, d| (dst.wrapping_offset(d), src.wrapping_offset(s));
-    match streaming {
-        Some(streaming) if len >= LEAST_STREAMED => outer.for_each_run(|s, d| {
-            let (mut to, mut from) = start(s, d);
-            for _ in 0..count {
-                let next = from.wrapping_offset(src_step);
-                let ahead = from.wrapping_offset(src_step * exp(0) as isize);
-                for line in 0..exp(1).min(len) / LINE_BYTES {
-                    prefetch(ahead.wrapping_add(line * LINE_BYTES));
-                }
-                // SAFETY: this is a run of the nest, for which the caller vouches.
-                unsafe { streaming.copy(to, from, len) };
-                (to, from) = (to.wrapping_offset(dst_step), next);
+    let strided = elements::strided(len);
+    outer.for_each_run(|s, d| {
+        let (to, from) = (dst.wrapping_offset(d), src.wrapping_offset(s));
+        // SAFETY: these are runs of the nest, for which the caller vouches.
+        unsafe {
+            match streaming {
+                Some(streaming) if len >= LEAST_STREAMED => stream(streaming, to, dst_step, from, src_step, count, len),
+                _ => strided(to, dst_step, from, src_step, count, len),
             }
-        }),
-        _ => {
-            let strided = elements::strided(len);
-            outer.for_each_run(|s, d| {
-                let (to, from) = start(s, d);
-                // SAFETY: these are runs of the nest, for which the caller vouches.
-                unsafe { strided(to, dst_step, from, src_step, count, len) };
-            });
         }
-    }
+    });
 }
 
-pub(super) fn exp(i: usize) -> usize {
-    static V: std::sync::OnceLock<Vec<usize>> = std::sync::OnceLock::new();
-    V.get_or_init(|| std::env::var("EXP").unwrap_or("1,512,256,256,16".into()).split(',').map(|x| x.parse().unwrap()).collect())[i]
+/// Streams `count` runs of `len` bytes.
+///
+/// # Safety
+/// All those runs are valid at both ends and do not overlap; `streaming` works on this processor.
+unsafe fn stream(
+    streaming: Streaming,
+    mut dst: *mut u8,
+    dst_step: isize,
+    mut src: *const u8,
+    src_step: isize,
+    count: usize,
+    len: usize,
+) {
+    let jumps = src_step != len as isize && len <= AHEAD_BYTES;
+    let ahead = AHEAD_BYTES / len;
+    for run in 0..count {
+        if jumps && run + ahead < count {
+            let start = src.wrapping_offset(src_step * ahead as isize);
+            for at in (0..len).step_by(LINE_BYTES) {
+                prefetch(start.wrapping_add(at));
+            }
+        }
+        // SAFETY: the caller vouches for this run.
+        unsafe { streaming.copy(dst, src, len) };
+        (dst, src) = (dst.wrapping_offset(dst_step), src.wrapping_offset(src_step));
+    }
 }

@@ -22,7 +22,7 @@ impl Streaming {
     pub(super) fn available() -> impl Iterator<Item = Streaming> {
         #[cfg(target_arch = "x86_64")]
         let all = [
-            (is_x86_feature_detected!("avx512f"), Streaming::Avx512),
+            (is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw"), Streaming::Avx512),
             (is_x86_feature_detected!("avx2"), Streaming::Avx2),
         ];
         #[cfg(not(target_arch = "x86_64"))]
@@ -51,13 +51,14 @@ impl Streaming {
     /// # Safety
     /// As [`Streaming::copy`], for `lines` whole lines, with `dst` at the start of a line.
     #[inline]
+    #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "there is no way to stream"))]
     unsafe fn copy_lines(self, dst: *mut u8, src: *const u8, lines: usize) {
         match self {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the caller vouches for the bytes and that this processor has AVX-512F.
+            // SAFETY: the caller vouches for the bytes, and `self` was detected.
             Streaming::Avx512 => unsafe { avx512(dst, src, lines) },
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the caller vouches for the bytes and that this processor has AVX2.
+            // SAFETY: the caller vouches for the bytes, and `self` was detected.
             Streaming::Avx2 => unsafe { avx2(dst, src, lines) },
         }
     }
@@ -72,7 +73,8 @@ pub(super) fn fence() {
     };
 }
 
-/// Asks for the line at `address` to be fetched; never faults, so any address will do.
+/// Asks for the line at `address` to be fetched; never faults, so any address will do. It goes to the second-level
+/// cache only: the first level can wait for far fewer lines at a time, and those are for the loads themselves.
 #[inline(always)]
 pub(super) fn prefetch(address: *const u8) {
     #[cfg(target_arch = "x86_64")]

@@ -7,7 +7,8 @@ use crate::copy::Kernel;
 use crate::error::{Error, Result, Status};
 use crate::geometry::{LoopNest, Placement};
 use crate::plan::{ExitSync, Request, Schedule};
-use crate::transport::{Communicator, Deadline, Operation, Pending, PlanSegment, Post, Reach};
+use crate::transport::{Cause, Communicator, Deadline, Operation, Pending, PlanSegment, Post, Reach};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -164,7 +165,12 @@ impl Program {
         turn.busy = true;
         let mut flows = std::mem::take(&mut turn.flows);
         drop(turn);
-        let result = self.execute(operation, &buffers, &mut flows);
+        // A panic is a bug of ours; it must not leave the peers, or the next operation, waiting.
+        let result = catch_unwind(AssertUnwindSafe(|| self.execute(operation, &buffers, &mut flows)));
+        let result = result.unwrap_or_else(|_| {
+            self.communicator.0.give_up(Cause::Failed, self.communicator.rank());
+            Err(Error::new(Status::Internal, "a panic while moving data, which is a bug; the communicator is out of use"))
+        });
         let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         (turn.busy, turn.flows) = (false, flows);
         turn.operation = operation.wrapping_add(1);

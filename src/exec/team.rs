@@ -2,6 +2,7 @@
 
 use crate::copy::Kernel;
 use crate::error::{Error, Result};
+use std::panic::catch_unwind;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -28,6 +29,8 @@ struct State {
     copy: Option<Copy>,
     /// Helpers that have not finished the current copy.
     busy: usize,
+    /// A helper ran into a bug.
+    panicked: bool,
     stop: bool,
 }
 
@@ -70,8 +73,9 @@ impl Shared {
                     seen = state.copies;
                     drop(state);
                     // SAFETY: the caller of `Team::run` vouches for the copy and waits for this part.
-                    unsafe { copy.run_part(part, parts) };
+                    let copied = catch_unwind(|| unsafe { copy.run_part(part, parts) });
                     state = self.lock();
+                    state.panicked |= copied.is_err();
                     state.busy -= 1;
                     self.changed.notify_all();
                 }
@@ -117,6 +121,7 @@ impl Team {
             state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.copy = None;
+        assert!(!state.panicked, "a copy thread panicked");
     }
 }
 

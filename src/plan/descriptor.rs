@@ -174,7 +174,7 @@ mod tests {
 
     fn sample() -> Descriptor {
         let input = Placement::input(IndexBox::new(&[-4, 1 << 40], &[-1, (1 << 40) + 5]).unwrap(), Some(&[0, -7]), 12);
-        let output = placement(&[0, 3], &[0, 9], None, 12);
+        let output = placement(&[0, 3], &[2, 9], None, 12);
         Descriptor {
             rank: 70_000,
             node: u64::MAX,
@@ -260,6 +260,10 @@ mod tests {
         let mut unreadable = good;
         unreadable[12..16].copy_from_slice(&9u32.to_ne_bytes());
         told(&unreadable, "rank 70000: ");
+        // Both strides of the output 0: allowed of an input only.
+        let mut stacked = good;
+        stacked[DESCRIPTOR_BYTES - 8 * PAYLOAD_WORDS..][8 * 5 * MAX_DIMS..][..16].fill(0);
+        told(&stacked, "at one place");
     }
 
     #[test]

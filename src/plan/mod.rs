@@ -5,6 +5,7 @@
 //! verdicts on which the ranks [`agree`]; then each builds its own [`Schedule`].
 
 mod descriptor;
+mod info;
 mod options;
 mod replicas;
 mod report;
@@ -18,8 +19,9 @@ mod cases;
 mod samples;
 
 pub use descriptor::{DESCRIPTOR_BYTES, Descriptor, Request};
+pub use info::Info;
 pub use options::{Backend, ExitSync, OptionName, Options};
-pub use report::{Format, Info, describe};
+pub use report::{Format, describe};
 pub use schedule::{PeerTransfers, Schedule, Transfer};
 pub use validate::{check_own, check_table};
 pub use verdict::{VERDICT_BYTES, agree, encode_verdict};

@@ -1,7 +1,7 @@
 //! Which holder serves whom where several ranks hold the same elements: a rule that every rank computes alike.
 //!
-//! A receiver takes from itself what it holds, then what ranks of its node hold, then the rest. Among ranks whose
-//! input boxes are equal, the receivers take turns. Only the table decides, so sender and receiver agree.
+//! A receiver takes from itself what it holds, then what ranks of its node hold, then the rest. Among ranks equally
+//! near, the receivers take turns. Only the table decides, so sender and receiver agree.
 
 use super::descriptor::Descriptor;
 use crate::geometry::IndexBox;
@@ -59,9 +59,11 @@ impl Holders {
                 Some((distance, holder, common))
             })
             .collect();
-        // Where unequal boxes overlap, too, start with another holder on every receiver.
-        offers
-            .sort_unstable_by_key(|&(distance, holder, _)| (distance, (holder + table.len() - receiver) % table.len()));
+        // Where unequal boxes overlap, too, the receivers start with different ones.
+        offers.sort_unstable_by_key(|&(distance, holder, _)| (distance, holder));
+        for alike in offers.chunk_by_mut(|one, next| one.0 == next.0) {
+            alike.rotate_left(turn(receiver, alike.len()));
+        }
         let mut chosen = Vec::new();
         let (mut rest, mut next) = (vec![*output], Vec::new());
         for (_, holder, common) in offers {
@@ -75,6 +77,24 @@ impl Holders {
             }
         }
         chosen
+    }
+
+    /// The parts that `holder` supplies to others, each with its receiver: the choices of all who may take some.
+    pub(super) fn serve(&self, table: &[Descriptor], holder: usize) -> Vec<(usize, IndexBox)> {
+        let own = table[holder].request().input.index_box();
+        let mut served = Vec::new();
+        for group in self.groups.iter().filter(|group| group.index_box == *own) {
+            let receivers = table.iter().filter(|other| {
+                other.rank != holder
+                    && own.intersect(other.request().output.index_box()).is_some()
+                    && group.nearest(other.node, other.rank).1 == holder
+            });
+            for receiver in receivers {
+                let choice = self.choose(table, receiver.rank).into_iter();
+                served.extend(choice.filter(|&(from, _)| from == holder).map(|(_, part)| (receiver.rank, part)));
+            }
+        }
+        served
     }
 }
 
@@ -109,7 +129,9 @@ fn turn(receiver: usize, count: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples::{agreed, check_schedules, line, random_table, table_of, with_nodes, with_options};
+    use super::super::samples::{
+        agreed, check_schedules, line, random_table, table_between, table_of, with_nodes, with_options,
+    };
     use super::super::{Options, Schedule};
     use super::*;
 
@@ -146,16 +168,12 @@ mod tests {
     fn the_load_is_even() {
         for (holders, receivers, stride) in [(4, 8, 1), (3, 9, 1), (2, 8, 2), (2, 8, 4), (4, 16, 4), (8, 64, 8)] {
             let count = receivers * stride;
-            let everything: Vec<_> = (0..holders + count)
-                .map(|rank| {
-                    let input = if rank < holders { line(0, 8) } else { line(0, 0) };
-                    let receives = rank >= holders && (rank - holders) % stride == 0;
-                    (input, if receives { line(0, 8) } else { line(0, 0) })
-                })
-                .collect();
-            let boxes: Vec<_> = everything.iter().map(|(i, o)| (i.lower(), i.upper(), o.lower(), o.upper())).collect();
+            let inputs: Vec<_> = (0..holders + count).map(|rank| line(0, if rank < holders { 8 } else { 0 })).collect();
+            let receives = |rank: usize| rank >= holders && (rank - holders).is_multiple_of(stride);
+            let outputs: Vec<_> =
+                (0..holders + count).map(|rank| line(0, if receives(rank) { 8 } else { 0 })).collect();
             let nodes: Vec<u64> = (0..holders + count).map(|rank| u64::from(rank >= holders)).collect();
-            let table = with_nodes(replicated(table_of(&boxes)), &nodes);
+            let table = with_nodes(replicated(table_between(&inputs, &outputs)), &nodes);
             assert_eq!(agreed(&table), Ok(()));
             for holder in 0..holders {
                 let sent = Schedule::build(&table, holder).info.peers_sent_to;
@@ -165,6 +183,18 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn unequal_holders_share_the_load() {
+        let inputs: Vec<IndexBox> =
+            (0..8).map(|rank| if rank < 4 { line(rank, rank + 8) } else { line(0, 0) }).collect();
+        let outputs: Vec<IndexBox> = (0..8).map(|rank| if rank < 4 { line(0, 0) } else { line(4, 8) }).collect();
+        let table = replicated(table_between(&inputs, &outputs));
+        let mut taken: Vec<usize> = (4..8).flat_map(|receiver| senders(&table, receiver)).collect();
+        taken.sort_unstable();
+        assert_eq!(taken, [0, 1, 2, 3]);
+        check_schedules(&table);
     }
 
     #[test]

@@ -1,38 +1,11 @@
-//! A schedule as people and programs read it: figures, a table of transfers, JSON.
+//! A schedule as people and programs read it: a table of transfers, JSON.
 
-use super::descriptor::Request;
+use super::info::Info;
 use super::options::{OptionName, Options};
 use super::schedule::{PeerTransfers, Schedule, Transfer};
 use crate::geometry::{LoopNest, Placement};
 use serde::Serialize;
 use std::fmt::{self, Write};
-
-/// The figures of one rank's schedule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Info {
-    /// The number of dimensions.
-    pub ndims: usize,
-    /// Bytes of one element.
-    pub element_size: usize,
-    /// This rank.
-    pub rank: usize,
-    /// The number of ranks.
-    pub size: usize,
-    /// Bytes that go from this rank's input to its own output.
-    pub bytes_kept: u64,
-    /// Bytes that this rank sends to others.
-    pub bytes_sent: u64,
-    /// Bytes that it receives from others.
-    pub bytes_received: u64,
-    /// The number of ranks that it sends to.
-    pub peers_sent_to: usize,
-    /// The number of ranks that it receives from.
-    pub peers_received_from: usize,
-    /// The strided copies that fill this rank's output: what is kept and what is received.
-    pub copies: u64,
-    /// Bytes of workspace that an execution needs.
-    pub workspace_bytes: u64,
-}
 
 /// How [`describe`] writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,35 +23,6 @@ pub fn describe(schedule: &Schedule, methods: &str, format: Format) -> String {
         Format::Json => {
             let report = json_report(schedule, methods);
             serde_json::to_string_pretty(&report).expect("plain structs of numbers and texts always become JSON")
-        }
-    }
-}
-
-impl Info {
-    pub(super) fn new(
-        rank: usize,
-        size: usize,
-        request: &Request,
-        keep: &[Transfer],
-        peers: &[PeerTransfers],
-        workspace_bytes: usize,
-    ) -> Info {
-        // A rank may be asked to send one array to very many others: more than 64 bits, on paper.
-        let bytes = |transfers: &[Transfer]| transfers.iter().map(Transfer::bytes).fold(0, u64::saturating_add);
-        let sum = |bytes_of: &dyn Fn(&PeerTransfers) -> u64| peers.iter().map(bytes_of).fold(0, u64::saturating_add);
-        let received = peers.iter().map(|peer| peer.receive.len()).sum::<usize>();
-        Info {
-            ndims: request.input.index_box().ndims(),
-            element_size: request.input.element_size(),
-            rank,
-            size,
-            bytes_kept: bytes(keep),
-            bytes_sent: sum(&|peer| bytes(&peer.send)),
-            bytes_received: sum(&|peer| bytes(&peer.receive)),
-            peers_sent_to: peers.iter().filter(|peer| !peer.send.is_empty()).count(),
-            peers_received_from: peers.iter().filter(|peer| !peer.receive.is_empty()).count(),
-            copies: (keep.len() + received) as u64,
-            workspace_bytes: workspace_bytes as u64,
         }
     }
 }
@@ -224,9 +168,10 @@ impl fmt::Display for Table<'_> {
             }
             None => writeln!(f, "  workspace  none")?,
         }
-        writeln!(f, "  kept       {}", Bytes(info.bytes_kept))?;
-        writeln!(f, "  received   {} from {} ranks", Bytes(info.bytes_received), info.peers_received_from)?;
-        writeln!(f, "  sent       {} to {} ranks", Bytes(info.bytes_sent), info.peers_sent_to)?;
+        let share = 100.0 * info.bytes_kept as f64 / request.output.bytes().max(1) as f64;
+        writeln!(f, "  kept       {}, {share:.1} % of the output", Bytes(info.bytes_kept))?;
+        writeln!(f, "  received   {} from {}", Bytes(info.bytes_received), Ranks(info.peers_received_from))?;
+        writeln!(f, "  sent       {} to {}", Bytes(info.bytes_sent), Ranks(info.peers_sent_to))?;
         let untouched = bytes_untouched(schedule);
         if untouched > 0 {
             writeln!(f, "  untouched  {} of the output, held by no rank", Bytes(untouched))?;
@@ -264,9 +209,24 @@ impl Table<'_> {
 
 /// Every option by the name that C programs know, without the prefix.
 fn option_list(options: &Options) -> String {
-    let short = |name: OptionName| name.c_name().trim_start_matches("BOXWISE_OPTION_").to_lowercase();
-    let values = OptionName::ALL.into_iter().zip(options.values().0);
-    values.map(|(name, value)| format!("{} {value}", short(name))).collect::<Vec<_>>().join(", ")
+    let values = OptionName::ALL.into_iter().zip(options.values().0).map(|(name, value)| {
+        let short = name.c_name().trim_start_matches("BOXWISE_OPTION_").to_lowercase();
+        match name {
+            OptionName::Backend => format!("{short} {:?}", options.backend).to_lowercase(),
+            OptionName::ExitSync => format!("{short} {:?}", options.exit_sync).to_lowercase(),
+            _ => format!("{short} {value}"),
+        }
+    });
+    values.collect::<Vec<_>>().join(", ")
+}
+
+/// A number of ranks.
+struct Ranks(usize);
+
+impl fmt::Display for Ranks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} rank{}", self.0, if self.0 == 1 { "" } else { "s" })
+    }
 }
 
 /// Bytes, exact and, where that is hard to read, rounded.
@@ -287,6 +247,7 @@ impl fmt::Display for Bytes {
 mod tests {
     use super::super::samples::{grid, table_between, table_of, with_options};
     use super::*;
+    use crate::geometry::IndexBox;
     use serde_json::{Value, json};
 
     fn rows_to_columns() -> Schedule {
@@ -301,10 +262,10 @@ boxwise plan of rank 1 of 3
   array      2-D, elements of 8 bytes
   input      [2, 4) x [0, 1024), strides [1024, 1], 16384 bytes (16.00 KiB)
   output     [0, 6) x [342, 683), strides [341, 1], 16368 bytes (15.98 KiB)
-  options    backend 0, in_place 0, allow_replicas 0, allow_uncovered 0, entry_sync 1, exit_sync 1, threads 1, timeout_ms 0
+  options    backend auto, in_place 0, allow_replicas 0, allow_uncovered 0, entry_sync 1, exit_sync input, threads 1, timeout_ms 0
   methods    direct 2
   workspace  none
-  kept       5456 bytes (5.33 KiB)
+  kept       5456 bytes (5.33 KiB), 33.3 % of the output
   received   10912 bytes (10.66 KiB) from 2 ranks
   sent       10928 bytes (10.67 KiB) to 2 ranks
 
@@ -327,6 +288,8 @@ boxwise plan of rank 1 of 3
         let text = describe(&Schedule::build(&with_options(table, options), 0), "direct", Format::Text);
         for line in [
             "workspace  48 bytes, the input is copied there first in 1 run of 48\n",
+            "kept       48 bytes, 50.0 % of the output\n",
+            "received   0 bytes from 0 ranks\n",
             "untouched  48 bytes of the output, held by no rank\n",
             "6 runs of 8, transposed",
         ] {
@@ -366,6 +329,17 @@ boxwise plan of rank 1 of 3
             ],
         });
         assert_eq!(report, expected);
+    }
+
+    #[test]
+    fn only_copies_element_by_element_are_transposed() {
+        let index_box = IndexBox::new(&[0, 0, 0], &[2, 3, 4]).unwrap();
+        let target = Placement::output(index_box, None, 8).unwrap();
+        for (strides, runs, transposed) in [([12, 4, 1], 1, false), ([4, 8, 1], 6, false), ([1, 2, 6], 24, true)] {
+            let source = Placement::input(index_box, Some(&strides), 8).unwrap();
+            let walk = Walk::new(&LoopNest::between(&index_box, &source, &target), 8);
+            assert_eq!((walk.runs, walk.transposed), (runs, transposed), "{strides:?}");
+        }
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! One rank's list of strided copies: what it keeps, and what it exchanges with which peer, in which order.
 
 use super::descriptor::{Descriptor, Request};
+use super::info::Info;
 use super::options::Options;
 use super::replicas::Holders;
-use super::report::Info;
 use crate::geometry::{IndexBox, LoopNest};
 
 /// Some elements on their way from one rank's input to one rank's output.
@@ -136,18 +136,10 @@ fn moves(table: &[Descriptor], rank: usize) -> (Vec<Move>, Vec<Move>) {
     (incoming, outgoing)
 }
 
-/// The same where an element can have several holders: the sender follows the choice of each receiver.
+/// The same where an element can have several holders.
 fn moves_with_replicas(table: &[Descriptor], rank: usize) -> (Vec<Move>, Vec<Move>) {
-    let own = table[rank].request().input.index_box();
     let holders = Holders::new(table);
-    let mut outgoing = Vec::new();
-    for other in table.iter().filter(|other| other.rank != rank) {
-        if own.intersect(other.request().output.index_box()).is_some() {
-            let choice = holders.choose(table, other.rank).into_iter();
-            outgoing.extend(choice.filter(|&(holder, _)| holder == rank).map(|(_, part)| (other.rank, part)));
-        }
-    }
-    (holders.choose(table, rank), outgoing)
+    (holders.choose(table, rank), holders.serve(table, rank))
 }
 
 /// Takes the moves of `peer` off the front of a list in which those of one rank lie together.
@@ -160,7 +152,7 @@ fn take_peer<'a>(moves: &mut &'a [Move], peer: usize) -> &'a [Move] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples::{agreed, check_schedules, random_table, table_of, with_options};
+    use super::super::samples::{agreed, check_schedules, line, random_table, table_between, table_of, with_options};
     use super::*;
 
     #[test]
@@ -212,10 +204,9 @@ mod tests {
 
     #[test]
     fn peers_come_in_cyclic_order() {
-        let rows: Vec<[i64; 2]> = (0..5).map(|r| [r, r + 1]).collect();
-        let boxes: Vec<_> =
-            rows.iter().map(|r| (&r[..1], &r[1..], &[0][..], if r[0] == 3 { &[0][..] } else { &[5][..] })).collect();
-        let table = table_of(&boxes);
+        let rows: Vec<IndexBox> = (0..5).map(|rank| line(rank, rank + 1)).collect();
+        let wishes: Vec<IndexBox> = (0..5).map(|rank| line(0, if rank == 3 { 0 } else { 5 })).collect();
+        let table = table_between(&rows, &wishes);
         assert_eq!(agreed(&table), Ok(()));
         let order = |rank| Schedule::build(&table, rank).peers.iter().map(|p| p.rank).collect::<Vec<_>>();
         assert_eq!(order(0), [1, 2, 3, 4]);
@@ -228,9 +219,7 @@ mod tests {
     fn sums_of_bytes_do_not_overflow() {
         let wide = IndexBox::new(&[0], &[i64::MAX / 8]).unwrap();
         let none = IndexBox::new(&[0], &[0]).unwrap();
-        let boxes: Vec<_> = (0..5).map(|rank| (if rank == 0 { wide } else { none }, wide)).collect();
-        let boxes: Vec<_> = boxes.iter().map(|(i, o)| (i.lower(), i.upper(), o.lower(), o.upper())).collect();
-        let info = Schedule::build(&table_of(&boxes), 0).info;
+        let info = Schedule::build(&table_between(&[wide, none, none, none, none], &[wide; 5]), 0).info;
         assert_eq!(info.bytes_sent, u64::MAX);
         assert_eq!(info.bytes_kept, (i64::MAX / 8 * 8) as u64);
     }

@@ -200,7 +200,9 @@ mod tests {
 
         let mut table = sound;
         table.swap(1, 2);
-        refused(&table, &["rank 1: ", "rank 2"]);
+        let fault = check_table(&table).unwrap_err();
+        assert_eq!(fault.status, Status::Inconsistent);
+        assert!(fault.detail.starts_with("rank 1: the description at its place is that of rank 2"), "{fault}");
     }
 
     #[test]
@@ -248,6 +250,9 @@ mod tests {
         let table = table_of(&[(&[4], &[6], &[0], &[6]), (&[0], &[2], &[0], &[0]), (&[0], &[2], &[0], &[0])]);
         assert_eq!(check_own(&table, 0), Ok(()), "volumes add up for rank 0");
         refused(&table, &["rank 1: input box [0, 2)", "rank 2's input box [0, 2)"]);
+        // More is held than wanted, and still there is a hole.
+        let table = table_of(&[(&[0], &[0], &[0], &[3]), (&[0], &[2], &[0], &[0]), (&[0], &[2], &[0], &[0])]);
+        refused(&table, &["rank 0: output box [0, 3) wants [2, 3)"]);
         // More is held than wanted, without a hole: the overlapping ranks are told, not the one that wants.
         let table = table_of(&[(&[0], &[0], &[0], &[2]), (&[0], &[2], &[0], &[0]), (&[0], &[2], &[0], &[0])]);
         refused(&table, &["rank 1: input box [0, 2)", "rank 2's input box [0, 2)"]);

@@ -57,11 +57,20 @@ pub fn allocations_of_this_thread() -> u64 {
     OF_THREAD.with(Cell::get)
 }
 
-/// A line of `/proc/self/status` in kibibytes, such as `VmRSS` or `VmPeak`.
-pub fn status_kib(name: &str) -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("this process has a status");
-    let line = status.lines().find(|line| line.starts_with(name)).expect("the status has this line");
-    line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).expect("a number")
+/// A line of `/proc/self/status` in bytes, such as `VmPeak`, read without an allocation.
+pub fn status_bytes(name: &str) -> u64 {
+    let mut buffer = [0u8; 8192];
+    // SAFETY: the path is terminated, the buffer as long as said, and the descriptor our own.
+    let length = unsafe {
+        let fd = libc::open(c"/proc/self/status".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        let length = libc::read(fd, buffer.as_mut_ptr().cast(), buffer.len());
+        libc::close(fd);
+        usize::try_from(length).expect("this process has a status")
+    };
+    let text = std::str::from_utf8(&buffer[..length]).expect("the status is text");
+    let line = text.lines().find(|line| line.starts_with(name)).expect("the status has this line");
+    let number: u64 = line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).expect("a number");
+    if line.ends_with("kB") { number * 1024 } else { number }
 }
 
 /// Open descriptors.
@@ -76,7 +85,27 @@ pub fn mappings() -> usize {
 
 /// Threads.
 pub fn threads() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("this process has a status");
-    let line = status.lines().find(|line| line.starts_with("Threads:")).expect("the status has this line");
-    line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).expect("a number")
+    status_bytes("Threads:")
+}
+
+/// Waits until every other thread sleeps: one that was just started still allocates for itself.
+pub fn settle() {
+    // SAFETY: always succeeds, touches nothing.
+    let own = unsafe { libc::gettid() }.to_string();
+    let sleeps = |task: &std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S'))
+    };
+    let mut quiet = 0;
+    while quiet < 3 {
+        let tasks = std::fs::read_dir("/proc/self/task").expect("this process has threads").flatten();
+        let all = tasks.filter(|task| task.file_name().to_string_lossy() != own).all(|task| sleeps(&task));
+        quiet = if all { quiet + 1 } else { 0 };
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+/// Lets the peak of resident memory, `VmHWM`, start again from what is resident now.
+pub fn reset_peak() {
+    std::fs::write("/proc/self/clear_refs", "5").expect("the peak can be reset");
 }
