@@ -115,7 +115,8 @@ typedef enum boxwise_comm_type {
     /// comm_handle points to an MPI_Comm. This build has no MPI plugin yet: BOXWISE_ERROR_UNAVAILABLE.
     BOXWISE_COMM_MPI = 0,
     /// comm_handle is NULL. The implicit world: the ranks that boxwise-run started; else those of the launcher
-    /// when its variables (Open MPI, PMI, Slurm) say that all ranks are on this node; else a world of one.
+    /// when its variables (Open MPI, PMI, Slurm) say that all ranks are on this node; else a world of one. A
+    /// launcher's job over several nodes is BOXWISE_ERROR_UNAVAILABLE. Formed once per process, then reused.
     BOXWISE_COMM_NONE = 1,
     /// comm_handle points to a boxwise_boot_t.
     BOXWISE_COMM_BOOT = 16,
@@ -274,8 +275,9 @@ const char *boxwise_last_error(void);
 ///
 /// Collective: called by all ranks of the new communicator. Any thread; two threads of one process may be two ranks.
 ///
-/// Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed communicator), UNAVAILABLE (no MPI plugin; a launcher's job
-/// over several nodes), TRANSPORT, PEER_LOST, TIMEOUT (a rank did not appear), OUT_OF_MEMORY.
+/// Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed communicator), INCONSISTENT (the ranks differ in their number
+/// or user), NOT_SUPPORTED (a boot table over several nodes), UNAVAILABLE (no MPI plugin; a launcher's job over several
+/// nodes), TRANSPORT, PEER_LOST, TIMEOUT (a rank did not appear), OUT_OF_MEMORY.
 boxwise_status_t boxwise_comm_create(const void *comm_handle, int32_t comm_type, boxwise_comm_t *comm);
 
 /// This rank's number in the communicator, 0 to size - 1.
@@ -425,9 +427,9 @@ boxwise_status_t boxwise_get_size(boxwise_handle_t handle, size_t *workspace_byt
 
 /// Moves the data. May be called any number of times, with the same or other buffers. Allocates nothing.
 ///
-/// - data_out: this rank's output, aligned and laid out as told to boxwise_make; NULL only when the box is empty.
-/// - data_in: this rank's input; NULL only when the box is empty. Never written, unless
-///   BOXWISE_OPTION_IN_PLACE is set.
+/// - data_out: this rank's output, laid out as told to boxwise_make, at any alignment; may be NULL when its box is
+///   empty.
+/// - data_in: this rank's input, likewise. Never written, unless BOXWISE_OPTION_IN_PLACE is set.
 /// - workspace: boxwise_get_size bytes that overlap neither of the two; not looked at when that is 0.
 /// - stream: NULL runs the operation before returning. A boxwise_stream_t queues it after what was queued before; the
 ///   buffers must stay as they are until boxwise_stream_synchronize, which also returns the operation's failure.

@@ -1,10 +1,10 @@
 //! The life of one operation: made once by all ranks together, then executed any number of times.
 
-use crate::error::{Error, Result, Status};
+use crate::error::{Error, Result, Status, agree, encode_verdict};
 use crate::exec::{Buffers, Program, Stream};
 use crate::plan::{
-    Backend, DESCRIPTOR_BYTES, Descriptor, Format, Info, Options, Request, Schedule, agree, check_own, check_table,
-    describe, encode_verdict,
+    Backend, DESCRIPTOR_BYTES, Descriptor, Format, Info, Options, Request, Schedule, check_own, check_table,
+    describe,
 };
 use crate::transport::{Communicator, Deadline, PlanSegment};
 use std::sync::Arc;

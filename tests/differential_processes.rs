@@ -13,14 +13,19 @@ use common::play::{Fault, Player};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// How the ranks' memory is reached: the name of the way, the kinds of memory, the value of `BOXWISE_CMA`.
-const WAYS: [(&str, &str, &str); 5] = [
-    ("shared", "shared", "1"),
-    ("plain_cross_memory", "plain", "1"),
-    ("plain_rings", "plain", "0"),
-    ("mixed_cross_memory", "mixed", "1"),
-    ("mixed_rings", "mixed", "0"),
+type Way = (&'static str, &'static str, &'static str, [bool; 3]);
+
+/// How the ranks' memory is reached: the name of the way, the kinds of memory, the value of `BOXWISE_CMA`, and
+/// whether data must then move directly, through rings, and by cross-memory attach.
+const WAYS: [Way; 5] = [
+    ("shared", "shared", "1", [true, false, false]),
+    ("plain_cross_memory", "plain", "1", [false, true, true]),
+    ("plain_rings", "plain", "0", [false, true, false]),
+    ("mixed_cross_memory", "mixed", "1", [true, true, true]),
+    ("mixed_rings", "mixed", "0", [true, true, false]),
 ];
+/// The least number of rounds of a job in which each of its ways was used.
+const LEAST_USED: u64 = 10;
 /// The most wrong cases that a rank describes.
 const MOST_TOLD: usize = 2;
 
@@ -48,7 +53,7 @@ fn tests() -> Vec<Test<'static>> {
     for ranks in 1..=8usize {
         for (index, way) in WAYS.into_iter().enumerate() {
             let seed = mix(&[first, ranks as u64, index as u64]).to_string();
-            let cases = [0, 60, 150, 120, 100, 80, 60, 50, 50][ranks];
+            let cases = [0, 100, 300, 250, 200, 150, 120, 100, 100][ranks];
             let name = format!("{}_{ranks}_ranks_{cases}_cases", way.0);
             tests.push(Test::new(name, move || start(ranks, way, &seed, cases, false)));
         }
@@ -56,7 +61,7 @@ fn tests() -> Vec<Test<'static>> {
     tests
 }
 
-fn start(ranks: usize, way: (&str, &str, &str), seed: &str, cases: usize, same: bool) -> Result<(), String> {
+fn start(ranks: usize, way: Way, seed: &str, cases: usize, same: bool) -> Result<(), String> {
     let count = cases.to_string();
     let variables = [
         ("TEST_SEED", seed),
@@ -67,9 +72,17 @@ fn start(ranks: usize, way: (&str, &str, &str), seed: &str, cases: usize, same: 
     ];
     let outcome = Job::launched(ranks, "play", &variables).wait(Duration::from_secs(60))?;
     let played: usize = outcome.notes.iter().flatten().filter(|line| *line == "ok").count();
-    match outcome.statuses[0].success() && played == ranks * cases {
+    if !outcome.statuses[0].success() || played != ranks * cases {
+        return Err(format!("SEED={seed}: {played} of {} played well\n{}", ranks * cases, outcome.output[0]));
+    }
+    let used = outcome.notes.iter().flatten().filter_map(|line| line.strip_prefix("methods "));
+    let mut methods = [0u64; 3];
+    used.for_each(|line| methods.iter_mut().zip(line.split(' ')).for_each(|(n, one)| *n += one.parse::<u64>().unwrap()));
+    // Without peers, or with the same case over and over, not every way has its turn.
+    let right = |(used, must): (&u64, bool)| if must { *used >= LEAST_USED } else { *used == 0 };
+    match ranks == 1 || same || methods.iter().zip(way.3).all(right) {
         true => Ok(()),
-        false => Err(format!("SEED={seed}: {played} of {} played well\n{}", ranks * cases, outcome.output[0])),
+        false => Err(format!("rounds in which data moved directly, through rings, by cross-memory attach: {methods:?}")),
     }
 }
 
@@ -106,6 +119,7 @@ fn play() -> ExitCode {
             break;
         }
     }
-    job::note(rank, right.trim_end());
+    let [direct, rings, cross_memory] = player.methods;
+    job::note(rank, &format!("{right}methods {direct} {rings} {cross_memory}"));
     if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -44,11 +44,12 @@ fn output_of(command: &mut Command) -> String {
     out.into_owned()
 }
 
-/// The shared library, built by cargo next to this test, or now if it is not there.
+/// The shared library that cargo built together with this test, or builds now if it did not. `cargo test` leaves it
+/// in `deps` only; a copy above that may be older.
 fn library() -> PathBuf {
     let test = env::current_exe().unwrap();
     let profile = test.parent().and_then(Path::parent).expect("tests run in target/<profile>/deps");
-    let places = [profile.join("libboxwise.so"), profile.join("deps/libboxwise.so")];
+    let places = [profile.join("deps/libboxwise.so"), profile.join("libboxwise.so")];
     if let Some(found) = places.iter().find(|place| place.exists()) {
         return found.clone();
     }
@@ -59,7 +60,7 @@ fn library() -> PathBuf {
         cargo.arg("--release");
     }
     output_of(&mut cargo);
-    places[0].clone()
+    places[1].clone()
 }
 
 #[test]

@@ -25,9 +25,8 @@ pub struct boxwise_boot_t {
     pub size: i32,
     /// Collective: gives all ranks what each of them has. `mine` points to `bytes` bytes; `all` has room for
     /// size * bytes, rank 0's first. `bytes` is the same on all ranks, and the two do not overlap.
-    pub allgather: Option<
-        unsafe extern "C" fn(context: *mut c_void, mine: *const c_void, all: *mut c_void, bytes: usize) -> i32,
-    >,
+    pub allgather:
+        Option<unsafe extern "C" fn(context: *mut c_void, mine: *const c_void, all: *mut c_void, bytes: usize) -> i32>,
     /// Collective: returns when all ranks have called it.
     pub barrier: Option<unsafe extern "C" fn(context: *mut c_void) -> i32>,
 }

@@ -24,7 +24,8 @@ pub enum boxwise_comm_type {
     /// comm_handle points to an MPI_Comm. This build has no MPI plugin yet: BOXWISE_ERROR_UNAVAILABLE.
     BOXWISE_COMM_MPI = 0,
     /// comm_handle is NULL. The implicit world: the ranks that boxwise-run started; else those of the launcher
-    /// when its variables (Open MPI, PMI, Slurm) say that all ranks are on this node; else a world of one.
+    /// when its variables (Open MPI, PMI, Slurm) say that all ranks are on this node; else a world of one. A
+    /// launcher's job over several nodes is BOXWISE_ERROR_UNAVAILABLE. Formed once per process, then reused.
     BOXWISE_COMM_NONE = 1,
     /// comm_handle points to a boxwise_boot_t.
     BOXWISE_COMM_BOOT = 16,
@@ -103,8 +104,9 @@ pub unsafe fn named(comm_handle: *const c_void, comm_type: i32) -> Result<Named>
 ///
 /// Collective: called by all ranks of the new communicator. Any thread; two threads of one process may be two ranks.
 ///
-/// Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed communicator), UNAVAILABLE (no MPI plugin; a launcher's job
-/// over several nodes), TRANSPORT, PEER_LOST, TIMEOUT (a rank did not appear), OUT_OF_MEMORY.
+/// Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed communicator), INCONSISTENT (the ranks differ in their number
+/// or user), NOT_SUPPORTED (a boot table over several nodes), UNAVAILABLE (no MPI plugin; a launcher's job over several
+/// nodes), TRANSPORT, PEER_LOST, TIMEOUT (a rank did not appear), OUT_OF_MEMORY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn boxwise_comm_create(
     comm_handle: *const c_void,

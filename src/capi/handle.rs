@@ -156,9 +156,7 @@ fn check_kind<T: Object, C>(name: &str, handle: *const C) -> Result<Parts> {
     }
     let kinds = [Kind::Reshape, Kind::Communicator, Kind::Stream];
     match kinds.into_iter().find(|&kind| kind as u64 == parts.kind) {
-        Some(other) => {
-            Err(Error::invalid_argument(format!("{name} is a {}, must be a {wanted}", other.c_name())))
-        }
+        Some(other) => Err(Error::invalid_argument(format!("{name} is a {}, must be a {wanted}", other.c_name()))),
         None => Err(foreign::<T, C>(name, handle)),
     }
 }

@@ -11,7 +11,7 @@ use crate::log;
 use crate::plan::{Backend, OptionName, Options, Request};
 use crate::reshape::Reshape;
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
+use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 
 /// The largest number of dimensions of an array.
 pub const BOXWISE_MAX_DIMS: i32 = 8;
@@ -240,9 +240,9 @@ pub unsafe extern "C" fn boxwise_get_size(handle: boxwise_handle_t, workspace_by
 
 /// Moves the data. May be called any number of times, with the same or other buffers. Allocates nothing.
 ///
-/// - data_out: this rank's output, aligned and laid out as told to boxwise_make; NULL only when the box is empty.
-/// - data_in: this rank's input; NULL only when the box is empty. Never written, unless
-///   BOXWISE_OPTION_IN_PLACE is set.
+/// - data_out: this rank's output, laid out as told to boxwise_make, at any alignment; may be NULL when its box is
+///   empty.
+/// - data_in: this rank's input, likewise. Never written, unless BOXWISE_OPTION_IN_PLACE is set.
 /// - workspace: boxwise_get_size bytes that overlap neither of the two; not looked at when that is 0.
 /// - stream: NULL runs the operation before returning. A boxwise_stream_t queues it after what was queued before; the
 ///   buffers must stay as they are until boxwise_stream_synchronize, which also returns the operation's failure.
@@ -266,12 +266,16 @@ pub unsafe extern "C" fn boxwise_exec_async(
     call("boxwise_exec_async", || {
         let handle = handle::get::<Handle, _>("handle", handle)?;
         let reshape = handle.made()?;
-        let stream: Option<Arc<Stream>> = match stream.is_null() {
+        let stream = match stream.is_null() {
             true => None,
-            // The peers must not wait for a rank that cannot queue its part.
-            false => Some(handle::get("stream", stream).map_err(|error| {
-                reshape.exec_fault(error.context(format_args!("rank {}", reshape.info().rank)))
-            })?),
+            false => match handle::get::<Stream, _>("stream", stream) {
+                Ok(stream) => Some(stream),
+                // The peers must not wait for a rank that cannot queue its part.
+                Err(fault) => {
+                    let rank = reshape.info().rank;
+                    return Err(reshape.exec_fault(fault.context(format_args!("rank {rank}"))));
+                }
+            },
         };
         // SAFETY: the header asks for buffers laid out as told to make, valid until the operation is complete.
         unsafe { reshape.exec(data_out.cast(), data_in.cast(), workspace.cast(), stream.as_deref()) }

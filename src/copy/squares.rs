@@ -152,25 +152,26 @@ unsafe fn stream<const SIZE: usize, const SIDE: usize>(
     for col in (0..cols).step_by(SIDE) {
         for row in (0..rows).step_by(4 * SIDE) {
             let from = src.wrapping_offset(row as isize * src_step).wrapping_add(col * SIZE);
-            let to = dst.wrapping_offset(col as isize * dst_step).wrapping_add(row * SIZE);
+            let mut to = dst.wrapping_offset(col as isize * dst_step).wrapping_add(row * SIZE);
             // SAFETY: the four squares lie inside the block for which the caller vouches, and their destination
             // lines are aligned.
             unsafe {
                 let mut lines = [_mm512_setzero_si512(); SIDE];
-                for (i, line) in lines.iter_mut().enumerate() {
-                    let of_square = |square: usize| {
-                        _mm_loadu_si128(from.wrapping_offset((square * SIDE + i) as isize * src_step).cast())
-                    };
+                let (mut at, below) = (from, SIDE as isize * src_step);
+                for line in &mut lines {
+                    let of_square = |square| _mm_loadu_si128(at.wrapping_offset(square * below).cast());
                     *line = _mm512_castsi128_si512(of_square(0));
                     *line = _mm512_inserti32x4::<1>(*line, of_square(1));
                     *line = _mm512_inserti32x4::<2>(*line, of_square(2));
                     *line = _mm512_inserti32x4::<3>(*line, of_square(3));
+                    at = at.wrapping_offset(src_step);
                 }
                 interleave!(lines, SIZE, SIDE, _mm512_unpacklo_epi8 _mm512_unpackhi_epi8 _mm512_unpacklo_epi16
                     _mm512_unpackhi_epi16 _mm512_unpacklo_epi32 _mm512_unpackhi_epi32 _mm512_unpacklo_epi64
                     _mm512_unpackhi_epi64);
-                for (i, line) in lines.into_iter().enumerate() {
-                    _mm512_stream_si512(to.wrapping_offset(i as isize * dst_step).cast(), line);
+                for line in lines {
+                    _mm512_stream_si512(to.cast(), line);
+                    to = to.wrapping_offset(dst_step);
                 }
             }
         }

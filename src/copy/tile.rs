@@ -13,7 +13,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// Longer runs fill lines well enough without tiles.
-const LONGEST_RUN: usize = 64;
+const LONGEST_RUN: usize = 512;
 
 /// How much of a row a tile takes from the source, and of a column to the destination, if there is as much.
 /// Short stretches restart the processor's own prefetching too often, long ones push the scratch out of the cache.
@@ -62,7 +62,7 @@ impl Tiling {
         }
         let (height, width) = (nest.extents[nest.ndims - 1], nest.extents[along_src]);
         let room = SCRATCH_COLUMNS_BYTES / size;
-        let (rows, cols) = (height.min((COLUMN_BYTES / size).min(MOST_ROWS)), width.min(ROW_BYTES / size));
+        let (rows, cols) = (height.min((COLUMN_BYTES / size).clamp(4, MOST_ROWS)), width.min((ROW_BYTES / size).max(4)));
         // A loop that is shorter than it should be leaves its room to the other.
         let (rows, cols) = if rows == height {
             (rows, width.min(room / rows))

@@ -53,6 +53,8 @@ pub struct Program {
 struct Turn {
     operation: Operation,
     busy: bool,
+    /// Threads that wait for their turn: waking nobody would still be a system call.
+    waiting: usize,
     flows: Vec<super::peer::Flows>,
 }
 
@@ -86,6 +88,7 @@ impl Program {
             turn: Mutex::new(Turn {
                 operation: 1,
                 busy: false,
+                waiting: 0,
                 flows: vec![Default::default(); schedule.peers.len()],
             }),
             turn_changed: Condvar::new(),
@@ -149,7 +152,7 @@ impl Program {
         for (name, address, placement) in fields {
             let range = placement.byte_range();
             let (first, last) = (address.wrapping_add_signed(range.start), address.wrapping_add_signed(range.end));
-            if first < last && first < start + needed && start < last {
+            if first < last && first < start.saturating_add(needed) && start < last {
                 return Err(format!("the workspace of {needed} bytes overlaps {name}"));
             }
         }
@@ -160,7 +163,9 @@ impl Program {
     pub(super) fn run(&self, operation: Operation, buffers: Result<Buffers>) -> Result<()> {
         let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         while turn.operation != operation || turn.busy {
+            turn.waiting += 1;
             turn = self.turn_changed.wait(turn).unwrap_or_else(PoisonError::into_inner);
+            turn.waiting -= 1;
         }
         turn.busy = true;
         let mut flows = std::mem::take(&mut turn.flows);
@@ -174,8 +179,11 @@ impl Program {
         let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         (turn.busy, turn.flows) = (false, flows);
         turn.operation = operation.wrapping_add(1);
+        let waiting = turn.waiting;
         drop(turn);
-        self.turn_changed.notify_all();
+        if waiting > 0 {
+            self.turn_changed.notify_all();
+        }
         result.and(buffers.map(drop))
     }
 
@@ -249,7 +257,7 @@ impl Program {
                 // SAFETY: `check` saw that the workspace is there and apart; the caller vouches for its length.
                 unsafe { self.team.run(staging, self.bytes_in_all, buffers.workspace, buffers.input) };
                 let start = buffers.workspace.expose_provenance();
-                segments.reach(start..start + self.workspace_bytes, start)
+                segments.reach(start..start.saturating_add(self.workspace_bytes), start)
             }
         };
         Post { fault: 0, source, target: reach(&self.output, buffers.output.expose_provenance()) }

@@ -247,7 +247,7 @@ mod tests {
         assert!(Placement::input(boxed(&[1 << 40]), None, 1 << 16).is_ok());
         assert!(Placement::input(boxed(&[1 << 50]), None, 1 << 16).is_err());
         assert!(Placement::input(boxed(&[2]), Some(&[i64::MIN]), 1).is_err());
-        assert!(Placement::input(boxed(&[3]), Some(&[i64::MAX / 2]), 1).is_err());
+        assert!(Placement::input(boxed(&[3]), Some(&[i64::MAX / 2 + 1]), 1).is_err());
         assert!(Placement::input(boxed(&[2]), Some(&[1 << 60]), 16).is_err());
         assert!(Placement::input(boxed(&[1 << 40, 1 << 20]), Some(&[0, 0]), 16).is_err());
         for elements in [(1i64 << 31) - 1, 1 << 31, (1 << 31) + 1, 1 << 33] {

@@ -84,9 +84,8 @@ impl LoopNest {
                 self.remove(d);
             } else if d + 1 < self.ndims {
                 let inner = self.extents[d + 1] as isize;
-                if self.src_strides[d] == self.src_strides[d + 1] * inner
-                    && self.dst_strides[d] == self.dst_strides[d + 1] * inner
-                {
+                let continues = |strides: &[isize]| strides[d + 1].checked_mul(inner) == Some(strides[d]);
+                if continues(&self.src_strides) && continues(&self.dst_strides) {
                     self.extents[d + 1] *= self.extents[d];
                     self.remove(d);
                 }
@@ -150,13 +149,11 @@ impl LoopNest {
             piece.extents[d] *= more;
             room /= more;
         };
-        if let Some(source_fastest) = self.source_fastest() {
-            if source_fastest + 1 != self.ndims {
-                const LINE_BYTES: usize = 64;
-                let most = (4 * LINE_BYTES / self.run_bytes).max(1);
-                grow(self.ndims - 1, most);
-                grow(source_fastest, most);
-            }
+        if let Some(source_fastest) = self.source_fastest().filter(|d| d + 1 != self.ndims) {
+            const LINE_BYTES: usize = 64;
+            let most = (4 * LINE_BYTES / self.run_bytes).max(1);
+            grow(self.ndims - 1, most);
+            grow(source_fastest, most);
         }
         for d in (0..self.ndims).rev() {
             grow(d, usize::MAX);
@@ -233,13 +230,14 @@ impl LoopNest {
                 }
                 d -= 1;
                 index[d] += 1;
-                src += self.src_strides[d];
-                dst += self.dst_strides[d];
+                // One step past the last run may leave what fits, before the step back.
+                src = src.wrapping_add(self.src_strides[d]);
+                dst = dst.wrapping_add(self.dst_strides[d]);
                 if index[d] < self.extents[d] {
                     break;
                 }
-                src -= self.src_strides[d] * self.extents[d] as isize;
-                dst -= self.dst_strides[d] * self.extents[d] as isize;
+                src = src.wrapping_sub(self.src_strides[d].wrapping_mul(self.extents[d] as isize));
+                dst = dst.wrapping_sub(self.dst_strides[d].wrapping_mul(self.extents[d] as isize));
                 index[d] = 0;
             }
         }

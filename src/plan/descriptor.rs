@@ -1,8 +1,7 @@
 //! What one rank tells all others: its boxes and layouts, or what is wrong with them, in a fixed number of bytes.
 
 use super::options::{OptionValues, Options};
-use super::verdict::{read_fault, write_fault};
-use crate::error::{Error, Result, Status};
+use crate::error::{Error, Result, Status, read_fault, write_fault};
 use crate::geometry::{IndexBox, MAX_DIMS, Placement};
 use bytemuck::{Pod, Zeroable};
 

@@ -2,7 +2,7 @@
 //!
 //! Pure: no I/O, no `unsafe`, no transport. The same table gives the same conclusions on every rank. In order:
 //! each rank encodes its [`Descriptor`]; from the table of all of them, [`check_table`] and [`check_own`] give
-//! verdicts on which the ranks [`agree`]; then each builds its own [`Schedule`].
+//! verdicts on which the ranks agree; then each builds its own [`Schedule`].
 
 mod descriptor;
 mod info;
@@ -11,7 +11,6 @@ mod replicas;
 mod report;
 mod schedule;
 mod validate;
-mod verdict;
 
 #[cfg(test)]
 mod cases;
@@ -24,4 +23,3 @@ pub use options::{Backend, ExitSync, OptionName, Options};
 pub use report::{Format, describe};
 pub use schedule::{PeerTransfers, Schedule, Transfer};
 pub use validate::{check_own, check_table};
-pub use verdict::{VERDICT_BYTES, agree, encode_verdict};

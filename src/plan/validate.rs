@@ -146,7 +146,7 @@ fn uncovered<'a>(wanted: &IndexBox, held: impl Iterator<Item = &'a IndexBox>) ->
 #[cfg(test)]
 mod tests {
     use super::super::samples::{Oracle, agreed, line, random_table, table_of, table_sized, with_options};
-    use super::super::verdict::{agree, encode_verdict};
+    use crate::error::{VERDICT_BYTES, agree, encode_verdict};
     use super::*;
     use crate::geometry::Placement;
 
@@ -299,6 +299,6 @@ mod tests {
         let table = table_of(&[(&[0], &[2], &[0], &[2]), (&[1], &[3], &[1], &[4])]);
         let verdicts: Vec<u8> = (0..2).flat_map(|rank| encode_verdict(&check_own(&table, rank))).collect();
         assert!(agree(&verdicts).unwrap_err().detail.starts_with("rank 0: "));
-        assert!(agree(&verdicts[super::super::VERDICT_BYTES..]).is_err(), "rank 1 is at fault, too");
+        assert!(agree(&verdicts[VERDICT_BYTES..]).is_err(), "rank 1 is at fault, too");
     }
 }

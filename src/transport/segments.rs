@@ -1,11 +1,10 @@
 //! The shared heap: memory that every rank of a communicator maps, each owning a part of it.
 
-use super::communicator::{Communicator, Inner};
-use super::control::EXCHANGE_BYTES;
+use super::communicator::{Collective, Communicator, Inner};
 use super::memory::{HUGE_PAGE_BYTES, Mapping, PAGE_BYTES, available_bytes};
 use super::slot::Reach;
 use super::wait::Deadline;
-use crate::error::{Error, Result, Status};
+use crate::error::{Error, Result, Status, VERDICT_BYTES, agree, encode_verdict};
 use std::ops::Range;
 use std::sync::{PoisonError, RwLock};
 
@@ -64,30 +63,15 @@ impl Communicator {
     pub fn malloc(&self, bytes: Result<usize>) -> Result<*mut u8> {
         let Inner { rank, segments, .. } = &*self.0;
         let mut collective = self.0.collective(Deadline::NEVER);
-        let wishes = agree(&collective.exchange(&encode(&bytes.map(|bytes| bytes as u64)))?)?;
-
-        // Parts begin on huge pages where they are that long. The same sum on every rank.
-        let mut parts = Vec::with_capacity(wishes.len());
-        let mut end = Ok(0usize);
-        for wish in &wishes {
-            let unit = if *wish >= HUGE_PAGE_BYTES as u64 { HUGE_PAGE_BYTES } else { PAGE_BYTES };
-            let start = end.clone().map(|end: usize| end.next_multiple_of(unit));
-            end = start.clone().and_then(|start| {
-                let length = usize::try_from(*wish).ok().and_then(|w| w.max(1).checked_next_multiple_of(PAGE_BYTES));
-                length.and_then(|length| start.checked_add(length)).filter(|end| *end < isize::MAX as usize).ok_or_else(
-                    || Error::new(Status::OutOfMemory, format!("{wish} bytes for one rank are more than memory can be")),
-                )
-            });
-            parts.push(start);
-        }
-        let total = end?;
+        let wishes = exchange_wishes(&mut collective, bytes)?;
+        let parts = lay_out(&wishes)?;
+        let total = parts.last().map_or(0, |part| part.end);
         let shared = collective.share(c"boxwise-memory", enough_for(total)).and_then(|mapping| {
-            let start = parts.swap_remove(*rank)?;
-            mapping.populate(start, wishes[*rank] as usize)?;
-            Ok((mapping, start))
+            mapping.populate(parts[*rank].start, wishes[*rank] as usize)?;
+            Ok((mapping, parts[*rank].start))
         });
-        let verdict = shared.as_ref().map(|_| 0).map_err(Error::clone);
-        agree(&collective.exchange(&encode(&verdict))?)?;
+        let verdict = shared.as_ref().map(drop).map_err(Error::clone);
+        agree(&collective.exchange(&encode_verdict(&verdict))?)?;
         let (mapping, start) = shared?;
         let own = mapping.base().wrapping_add(start);
         let mut table = segments.0.write().unwrap_or_else(PoisonError::into_inner);
@@ -118,6 +102,24 @@ impl Communicator {
     }
 }
 
+/// Where each rank's part lies: on huge pages where it is that long, and never empty, so that each has an address.
+fn lay_out(wishes: &[u64]) -> Result<Vec<Range<usize>>> {
+    let mut end = 0usize;
+    let part = |wish: &u64| {
+        let unit = if *wish >= HUGE_PAGE_BYTES as u64 { HUGE_PAGE_BYTES } else { PAGE_BYTES };
+        let start = end.checked_next_multiple_of(unit);
+        let length = usize::try_from(*wish).ok().and_then(|wish| wish.max(1).checked_next_multiple_of(PAGE_BYTES));
+        match start.zip(length).and_then(|(start, length)| Some(start..start.checked_add(length)?)) {
+            Some(part) if part.end <= isize::MAX as usize => {
+                end = part.end;
+                Ok(part)
+            }
+            _ => Err(Error::new(Status::OutOfMemory, format!("{wish} bytes for one rank are more than memory can be"))),
+        }
+    };
+    wishes.iter().map(part).collect()
+}
+
 /// Whether the machine has that much memory left: a shared page that cannot be had ends the process that touches it.
 fn enough_for(bytes: usize) -> Result<usize> {
     match available_bytes() {
@@ -129,34 +131,17 @@ fn enough_for(bytes: usize) -> Result<usize> {
     }
 }
 
-/// One rank's number or fault, as it is exchanged: status, number, length of the detail, detail.
-fn encode(value: &Result<u64>) -> [u8; EXCHANGE_BYTES] {
-    let mut bytes = [0; EXCHANGE_BYTES];
-    match value {
-        Ok(number) => bytes[8..16].copy_from_slice(&number.to_le_bytes()),
-        Err(error) => {
-            let detail = &error.detail.as_bytes()[..error.detail.floor_char_boundary(EXCHANGE_BYTES - 24)];
-            bytes[0] = error.status as u8;
-            bytes[16..24].copy_from_slice(&(detail.len() as u64).to_le_bytes());
-            bytes[24..24 + detail.len()].copy_from_slice(detail);
-        }
-    }
-    bytes
-}
-
-/// Everybody's numbers, or the fault of the lowest rank that has one.
-fn agree(all: &[u8]) -> Result<Vec<u64>> {
-    let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
-    let all = all.chunks(EXCHANGE_BYTES);
-    for (rank, bytes) in all.clone().enumerate() {
-        let status = Status::from_code(bytes[0].into()).unwrap_or(Status::Internal);
-        if status != Status::Success {
-            let length = (number(&bytes[16..24]) as usize).min(EXCHANGE_BYTES - 24);
-            let detail = String::from_utf8_lossy(&bytes[24..24 + length]).into_owned();
-            return Err(Error::new(status, detail).context(format_args!("rank {rank}")));
-        }
-    }
-    Ok(all.map(|bytes| number(&bytes[8..16])).collect())
+/// Everybody's wishes, or the fault of the lowest rank that has one.
+fn exchange_wishes(collective: &mut Collective<'_>, own: Result<usize>) -> Result<Vec<u64>> {
+    const NUMBER_BYTES: usize = size_of::<u64>();
+    let mut mine = [0; NUMBER_BYTES + VERDICT_BYTES];
+    mine[..NUMBER_BYTES].copy_from_slice(&own.as_ref().map_or(0, |bytes| *bytes as u64).to_ne_bytes());
+    mine[NUMBER_BYTES..].copy_from_slice(&encode_verdict(&own.map(drop)));
+    let all = collective.exchange(&mine)?;
+    let (numbers, verdicts): (Vec<_>, Vec<_>) =
+        all.chunks(mine.len()).map(|message| message.split_at(NUMBER_BYTES)).unzip();
+    agree(&verdicts.concat())?;
+    Ok(numbers.iter().map(|bytes| u64::from_ne_bytes((*bytes).try_into().expect("eight bytes"))).collect())
 }
 
 /// Memory of this rank that the other ranks of its communicator reach directly.

@@ -388,6 +388,15 @@ static void execution(void) {
     CHECK_STATUS(ARGUMENT, boxwise_exec_async(made, in + 1, in, NULL, NULL));
     check_transposes(made, NULL);
 
+    /* Any alignment will do. */
+    unsigned char bytes_in[sizeof in + 1], bytes_out[sizeof out + 1];
+    int32_t seen, wanted = 99;
+    memset(bytes_in, 0, sizeof bytes_in);
+    memcpy(bytes_in + 1 + COLUMNS * sizeof wanted, &wanted, sizeof wanted);
+    CHECK_OK(boxwise_exec_async(made, bytes_out + 1, bytes_in + 1, NULL, NULL));
+    memcpy(&seen, bytes_out + 1 + sizeof seen, sizeof seen);
+    CHECK(seen == wanted);
+
     /* An empty box needs no pointers. */
     boxwise_handle_t handle;
     CHECK_OK(boxwise_create(&handle));

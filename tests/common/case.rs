@@ -30,23 +30,26 @@ pub struct Image {
 }
 
 const COMMON_SIZES: [usize; 9] = [1, 2, 3, 4, 8, 12, 16, 24, 64];
-const ODD_SIZES: [usize; 12] = [5, 6, 7, 20, 33, 48, 100, 128, 1000, 4096, 65535, 65536];
+const ODD_SIZES: [usize; 9] = [5, 6, 7, 20, 33, 48, 100, 128, 1000];
+/// Long enough for cross-memory attach, and to fill pieces of rings.
+const LONG_SIZES: [usize; 5] = [4096, 5000, 16384, 65535, 65536];
 
-/// The most bytes that one side of an ordinary or a large case spans.
+/// The most bytes that one side of a case spans: ordinary, of long elements, large.
 const ORDINARY_BYTES: usize = 192 << 10;
+const LONG_BYTES: usize = 1 << 20;
 const LARGE_BYTES: usize = 3 << 20;
 
 impl Case {
     pub fn new(seed: u64, ranks: usize) -> Case {
         let mut random = Rng::with_seed(mix(&[seed, ranks as u64]));
         let random = &mut random;
-        let large = once_in(random, 80);
-        let element_size = match random.usize(0..10) {
-            _ if large => COMMON_SIZES[random.usize(6..9)],
-            0 => ODD_SIZES[random.usize(0..ODD_SIZES.len())],
-            _ => COMMON_SIZES[random.usize(0..COMMON_SIZES.len())],
+        let large = once_in(random, 60);
+        let (element_size, most_bytes) = match random.usize(0..12) {
+            _ if large => (COMMON_SIZES[random.usize(6..9)], LARGE_BYTES),
+            0 => (ODD_SIZES[random.usize(0..ODD_SIZES.len())], ORDINARY_BYTES),
+            1 => (LONG_SIZES[random.usize(0..LONG_SIZES.len())], LONG_BYTES),
+            _ => (COMMON_SIZES[random.usize(0..COMMON_SIZES.len())], ORDINARY_BYTES),
         };
-        let most_bytes = if large { LARGE_BYTES } else { ORDINARY_BYTES };
         let most_places = (most_bytes / element_size).max(8) as i64;
         let most_volume = if large { most_places / 2 } else { (most_places / 3).min(4000) };
         let volume = (most_volume as f64).powf(if large { 1.0 } else { random.f64().sqrt() }) as i64;

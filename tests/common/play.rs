@@ -31,6 +31,8 @@ pub struct Player {
     supply: Supply,
     stream: Stream,
     kinds: Kinds,
+    /// How often data moved directly in shared memory, through rings, and by cross-memory attach.
+    pub methods: [u64; 3],
 }
 
 /// The buffers of one execution.
@@ -50,7 +52,8 @@ const MARGIN: usize = 70;
 impl Player {
     /// Collective.
     pub fn new(comm: Communicator, kinds: Kinds) -> boxwise::Result<Player> {
-        Ok(Player { supply: Supply::new(&comm, SUPPLY_BYTES, kinds)?, stream: Stream::new()?, comm, kinds })
+        let supply = Supply::new(&comm, SUPPLY_BYTES, kinds)?;
+        Ok(Player { supply, stream: Stream::new()?, comm, kinds, methods: [0; 3] })
     }
 
     /// Collective: plays one case.
@@ -105,7 +108,7 @@ impl Player {
         if !options.entry_sync {
             self.comm.barrier()?;
         }
-        let stream = once_in(random, 4).then_some(&self.stream);
+        let stream = if once_in(random, 4) { Some(&self.stream) } else { None };
         for buffers in &all {
             if once_in(random, 12) {
                 std::thread::sleep(Duration::from_micros(random.u64(0..300)));
@@ -121,6 +124,9 @@ impl Player {
         }
         if let Some(stream) = stream {
             stream.synchronize()?;
+        }
+        for (bit, count) in self.methods.iter_mut().enumerate() {
+            *count += u64::from(reshape.methods() >> bit & 1);
         }
         if options.exit_sync < ExitSync::Input {
             // Peers may still read what this rank is about to check and spoil.

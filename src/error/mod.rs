@@ -1,5 +1,9 @@
 //! What can go wrong: a status with a frozen number, and the detail text that says what to do.
 
+mod verdict;
+
+pub(crate) use verdict::{VERDICT_BYTES, agree, encode_verdict, read_fault, write_fault};
+
 use std::fmt;
 
 /// The outcome of a call, as C sees it. The numbers are part of the ABI.

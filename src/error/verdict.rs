@@ -1,6 +1,6 @@
 //! A fault as the ranks tell it to one another, and how all come to the same conclusion from everybody's.
 
-use crate::error::{Error, Result, Status};
+use super::{Error, Result, Status};
 
 /// Bytes of one rank's verdict.
 pub const VERDICT_BYTES: usize = 512;
@@ -30,7 +30,7 @@ const HEAD_BYTES: usize = 8;
 const CUT_MARK: &str = "...";
 
 /// Writes status and detail into `space`; a detail that does not fit is cut between characters.
-pub(super) fn write_fault(fault: &Error, space: &mut [u8]) {
+pub fn write_fault(fault: &Error, space: &mut [u8]) {
     let status = match fault.status {
         Status::Success => Status::Internal, // a fault must not read as none
         status => status,
@@ -51,7 +51,7 @@ pub(super) fn write_fault(fault: &Error, space: &mut [u8]) {
 }
 
 /// What [`write_fault`] wrote, `None` if that is no fault. Bytes that nobody wrote give an internal error.
-pub(super) fn read_fault(space: &[u8]) -> Option<Error> {
+pub fn read_fault(space: &[u8]) -> Option<Error> {
     let word = |at: usize| space.get(at..at + 4).map(|bytes| bytes.try_into().expect("four bytes"));
     let garbled = || Some(Error::new(Status::Internal, "a rank sent a fault that cannot be read"));
     let (Some(code), Some(length)) = (word(0).map(i32::from_ne_bytes), word(4).map(u32::from_ne_bytes)) else {
