@@ -3,8 +3,7 @@
 use crate::error::{Error, Result, Status, agree, encode_verdict};
 use crate::exec::{Buffers, Program, Stream};
 use crate::plan::{
-    Backend, DESCRIPTOR_BYTES, Descriptor, Format, Info, Options, Request, Schedule, check_own, check_table,
-    describe,
+    Backend, DESCRIPTOR_BYTES, Descriptor, Format, Info, Options, Request, Schedule, check_own, check_table, describe,
 };
 use crate::transport::{Communicator, Deadline, PlanSegment};
 use std::sync::Arc;

@@ -193,9 +193,8 @@ fn with_room_for_a_transform(side: &Side, n: i64) -> Side {
 #[test]
 fn case_09_only_the_valid_part_of_a_padded_array_moves() {
     for n in [5, 8] {
-        let padded = |sides: Vec<Side>| -> Vec<Side> {
-            sides.iter().map(|side| with_room_for_a_transform(side, n)).collect()
-        };
+        let padded =
+            |sides: Vec<Side>| -> Vec<Side> { sides.iter().map(|side| with_room_for_a_transform(side, n)).collect() };
         let shape = [n; 3];
         for ranks in [1, 2, 3] {
             moves(padded(slabs(&shape, 0, ranks)), slabs(&shape, 1, ranks), 8);
@@ -221,10 +220,8 @@ fn case_10_five_dimensions_in_another_order() {
 
 #[test]
 fn case_11_strides_of_extent_one_do_not_matter() {
-    let inputs = vec![
-        Side::new(&[0, 0, 0], &[8, 4, 1], Some(&[1, 8, 0])),
-        Side::new(&[0, 4, 0], &[8, 8, 1], Some(&[1, 8, 0])),
-    ];
+    let inputs =
+        vec![Side::new(&[0, 0, 0], &[8, 4, 1], Some(&[1, 8, 0])), Side::new(&[0, 4, 0], &[8, 8, 1], Some(&[1, 8, 0]))];
     let outputs = slabs(&[8, 8, 1], 0, 2);
     let got = exchange(&inputs, &outputs, row_major(&[8, 8, 1]));
     assert_eq!(got, [(0..32).collect::<Vec<i64>>(), (32..64).collect()]);
@@ -401,8 +398,14 @@ fn case_16_one_faulty_rank_gives_the_same_error_on_all() {
                 let whole = Side::packed(&[0, 0], &[6, 8]);
                 // An overlap or a hole may be the fault of a lower rank; everything else is that of one.
                 let shared = ["overlaps", "no rank's input holds"].contains(name);
-                assert!(shared || guilty == 0 || first.detail.starts_with(&format!("rank {guilty}: ")), "{what}: {first}");
-                assert!(whole.volume() == 48 && seen.iter().all(|errors| errors[fault].as_ref() == Some(first)), "{what}");
+                assert!(
+                    shared || guilty == 0 || first.detail.starts_with(&format!("rank {guilty}: ")),
+                    "{what}: {first}"
+                );
+                assert!(
+                    whole.volume() == 48 && seen.iter().all(|errors| errors[fault].as_ref() == Some(first)),
+                    "{what}"
+                );
             }
         }
     }

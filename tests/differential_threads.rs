@@ -2,9 +2,9 @@
 
 mod common;
 
+use boxwise::plan::ExitSync;
 use common::case::Case;
 use common::memory::Kinds;
-use boxwise::plan::ExitSync;
 use common::play::{Fault, Player};
 use common::side::Side;
 use common::{mix, ranks};

@@ -24,7 +24,9 @@ fn main() -> ExitCode {
         None => harness::run(tests()),
         Some("count") => {
             let comm = Communicator::world().expect("a world");
-            kinds().iter().for_each(|kind| job::note(comm.rank(), &format!("{} {}", count_alone(&comm, kind), kind.name)));
+            kinds()
+                .iter()
+                .for_each(|kind| job::note(comm.rank(), &format!("{} {}", count_alone(&comm, kind), kind.name)));
             ExitCode::SUCCESS
         }
         Some("repeat") => repeat(&variable("TEST_KIND")),
@@ -125,9 +127,8 @@ impl Rig {
         let output = if in_place { base } else { output };
         for _ in 0..times {
             // SAFETY: input, output and workspace are each a third of the memory, large enough for both boxes.
-            let result = unsafe {
-                self.reshape.exec(output, input, base.wrapping_add(2 * self.bytes), self.stream.as_ref())
-            };
+            let result =
+                unsafe { self.reshape.exec(output, input, base.wrapping_add(2 * self.bytes), self.stream.as_ref()) };
             result.expect("exec");
         }
         self.stream.as_ref().map_or(Ok(()), Stream::synchronize).expect("the stream");

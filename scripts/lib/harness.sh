@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154,SC2034 # variables of other files
 # Runs named tests one after another, goes on after a failure, and counts.
 
 passed=0

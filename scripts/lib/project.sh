@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034 # variables for other files
 # Where things are: the source tree, cargo's output, and a scratch folder that goes away at exit.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)

@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154,SC2034,SC2054 # variables of other files; commas of linker flags
 # C, C++ and Fortran programs on this machine: tests/c, the examples, the demonstration and the README.
 #
 # A comment in the first lines of a program of tests/c says how it is run, one test a line:
@@ -26,7 +26,7 @@ test_host() {
     test_c_programs
     test_c_examples
     test_fortran_programs
-    run_test "scripts/demo" within 300 scripts/demo --shape 32,24,20
+    run_test "scripts/demo" within 300 scripts/demo -n 3 --shape 32,24,20 --repeat 3
     run_test "README" within 600 scripts/check-readme
 }
 

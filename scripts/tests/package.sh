@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154,SC2034 # variables of other files
 # The installed package, as users meet it: installed, moved to another folder, and used from there by separate
 # projects (tests/package) with CMake, FetchContent and pkg-config.
 

@@ -1,9 +1,9 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154,SC2034 # variables of other files
 # Format, lints, documentation, the Rust tests, and the model check of the waiting protocol.
 
 test_unit() {
     run_test "tools are there" need_cargo_components rustfmt clippy
-    run_test "cargo fmt" cargo fmt --check
+    run_test "cargo fmt" cargo fmt --check -- --color never
     run_test "cargo clippy" cargo clippy --locked --all-targets -- -D warnings
     run_test "cargo doc" env RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
     run_cargo_tests "cargo test" 1500 cargo test --locked --no-fail-fast

@@ -1,28 +1,22 @@
 //! The boundary that every C call crosses: panics become statuses, errors become this thread's last error,
 //! results leave through checked pointers.
 
-use crate::error::{Error, Result, Status};
-use std::any::Any;
-use std::cell::{Cell, RefCell};
+use crate::error::{Error, Result, Status, catch_panic, keep_panics_quiet};
+use std::cell::RefCell;
 use std::ffi::{CString, c_char};
-use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use std::ptr::NonNull;
-use std::sync::Once;
 
 use super::status::boxwise_status_t;
 
 thread_local! {
     /// The detail of the last call that failed on this thread.
     static LAST_ERROR: RefCell<Option<CString>> = const { RefCell::new(None) };
-    /// How many C calls this thread is in; a boot callback may make further ones.
-    static DEPTH: Cell<u32> = const { Cell::new(0) };
-    /// Where the last panic inside a C call happened.
-    static PANIC_PLACE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
 /// Runs the body of the C function of this name and turns its outcome into a status.
 pub fn call(function: &str, body: impl FnOnce() -> Result<()>) -> boxwise_status_t {
-    let Err(error) = caught(body) else { return Status::Success as boxwise_status_t };
+    keep_panics_quiet();
+    let Err(error) = catch_panic(body) else { return Status::Success as boxwise_status_t };
     let error = error.context(function);
     ::log::error!("{}", error.detail);
     remember(&error.detail);
@@ -33,38 +27,6 @@ pub fn call(function: &str, body: impl FnOnce() -> Result<()>) -> boxwise_status
 pub fn last_error() -> *const c_char {
     let text = |last: &RefCell<Option<CString>>| last.borrow().as_ref().map(|text| text.as_ptr());
     LAST_ERROR.try_with(text).ok().flatten().unwrap_or(c"".as_ptr())
-}
-
-/// The body's outcome, or its panic as an internal error.
-fn caught(body: impl FnOnce() -> Result<()>) -> Result<()> {
-    keep_panics_quiet();
-    DEPTH.set(DEPTH.get() + 1);
-    let outcome = panic::catch_unwind(AssertUnwindSafe(body));
-    DEPTH.set(DEPTH.get() - 1);
-    outcome.unwrap_or_else(|payload| {
-        let place = PANIC_PLACE.take();
-        Err(Error::new(Status::Internal, format!("{} (at {place}); please report it", text_of(&*payload))))
-    })
-}
-
-/// Panics inside C calls are reported by status and detail, so they print nothing; all others stay as they were.
-fn keep_panics_quiet() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let previous = panic::take_hook();
-        panic::set_hook(Box::new(move |info: &PanicHookInfo| {
-            if DEPTH.get() > 0 {
-                PANIC_PLACE.set(info.location().map_or_else(String::new, |place| place.to_string()));
-            } else {
-                previous(info);
-            }
-        }));
-    });
-}
-
-fn text_of(payload: &(dyn Any + Send)) -> &str {
-    let owned = payload.downcast_ref::<String>().map(String::as_str);
-    owned.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("panic without a text")
 }
 
 fn remember(detail: &str) {
@@ -147,7 +109,7 @@ mod tests {
             assert_eq!(call("boxwise_inner", || panic!("inside")), Status::Internal as i32);
             Ok(())
         });
-        assert_eq!((outer, DEPTH.get()), (0, 0));
+        assert_eq!(outer, 0);
     }
 
     #[test]

@@ -39,13 +39,12 @@ impl Kernel {
     }
 
     /// `streaming` says how to stream, given whether the nest is copied by tiles.
-    fn with(mut nest: LoopNest, streaming: impl FnOnce(bool) -> Option<Streaming>) -> Kernel {
-        drop_single_iterations(&mut nest);
+    fn with(nest: LoopNest, streaming: impl FnOnce(bool) -> Option<Streaming>) -> Kernel {
         let tiling = Tiling::choose(&nest);
         Kernel { nest, tiling, streaming: streaming(tiling.is_some()) }
     }
 
-    /// The nest, without loops of one iteration.
+    /// The nest.
     pub fn nest(&self) -> &LoopNest {
         &self.nest
     }
@@ -66,21 +65,4 @@ impl Kernel {
             stream::fence();
         }
     }
-}
-
-/// Pieces of a nest may have loops of one iteration, which hide what the other loops have in common.
-fn drop_single_iterations(nest: &mut LoopNest) {
-    let mut kept = 0;
-    for d in 0..nest.ndims {
-        if nest.extents[d] != 1 {
-            nest.extents[kept] = nest.extents[d];
-            nest.src_strides[kept] = nest.src_strides[d];
-            nest.dst_strides[kept] = nest.dst_strides[d];
-            kept += 1;
-        }
-    }
-    nest.extents[kept..].fill(1);
-    nest.src_strides[kept..].fill(0);
-    nest.dst_strides[kept..].fill(0);
-    nest.ndims = kept;
 }

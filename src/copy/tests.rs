@@ -95,7 +95,8 @@ fn scale(count: usize) -> usize {
 }
 
 /// Sizes of elements: squares of all kinds, every way to copy a short run, and a long one.
-const SIZES: [usize; 23] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 128, 200];
+const SIZES: [usize; 27] =
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 128, 200, 256, 384, 512, 513];
 
 #[test]
 fn random_placements() {
@@ -154,7 +155,7 @@ fn transpositions_of_every_tail() {
     let mut random = fastrand::Rng::with_seed(12);
     for size in SIZES {
         for _ in 0..scale(60) {
-            let most = (300_000 / size).isqrt().min(300);
+            let most = (300_000 / size).isqrt().clamp(8, 300);
             let (height, width) = (random.usize(2..=most), random.usize(2..=most));
             let pitch = (height * size).next_multiple_of(64);
             let mut nest = transposition(size, height, width, width * size, pitch);

@@ -12,7 +12,7 @@ use crate::geometry::LoopNest;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-/// Longer runs fill lines well enough without tiles.
+/// Longer runs are as quick run by run; shorter ones then wait for a page of their own each.
 const LONGEST_RUN: usize = 512;
 
 /// How much of a row a tile takes from the source, and of a column to the destination, if there is as much.
@@ -62,13 +62,14 @@ impl Tiling {
         }
         let (height, width) = (nest.extents[nest.ndims - 1], nest.extents[along_src]);
         let room = SCRATCH_COLUMNS_BYTES / size;
-        let (rows, cols) = (height.min((COLUMN_BYTES / size).clamp(4, MOST_ROWS)), width.min((ROW_BYTES / size).max(4)));
+        let (rows, cols) =
+            (height.min((COLUMN_BYTES / size).clamp(4, MOST_ROWS)), width.min((ROW_BYTES / size).max(4)));
         // A loop that is shorter than it should be leaves its room to the other.
         let (rows, cols) = if rows == height {
             (rows, width.min(room / rows))
         } else if cols == width {
             let most = (room / cols).min(SCRATCH_ROWS_BYTES / pitch(cols * size));
-            (height.min(most / MOST_ROWS * MOST_ROWS), cols)
+            (height.min(most - most % most.min(MOST_ROWS)), cols)
         } else {
             (rows, cols)
         };

@@ -1,7 +1,9 @@
 //! What can go wrong: a status with a frozen number, and the detail text that says what to do.
 
+mod panic;
 mod verdict;
 
+pub(crate) use panic::{catch_panic, keep_panics_quiet};
 pub(crate) use verdict::{VERDICT_BYTES, agree, encode_verdict, read_fault, write_fault};
 
 use std::fmt;

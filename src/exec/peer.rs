@@ -42,9 +42,8 @@ impl PeerCopies {
                 let piece = transfer.nest.cut(PIECE_BYTES);
                 Move { kernel: kernel(&transfer.nest), piece, pieces: transfer.nest.piece_count(&piece) }
             });
-            let (bytes, runs) = transfers
-                .iter()
-                .fold((0, 0), |(bytes, runs), t| (bytes + t.nest.bytes(), runs + t.nest.runs()));
+            let (bytes, runs) =
+                transfers.iter().fold((0, 0), |(bytes, runs), t| (bytes + t.nest.bytes(), runs + t.nest.runs()));
             Direction { moves: moves.collect(), long_runs: runs > 0 && bytes / runs >= CROSS_MEMORY_RUN_BYTES }
         };
         PeerCopies { rank: peer.rank, receive: direction(&peer.receive), send: direction(&peer.send) }

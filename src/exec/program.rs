@@ -4,11 +4,10 @@ use super::peer::{PeerCopies, Step};
 use super::stream::{Job, Stream};
 use super::team::Team;
 use crate::copy::Kernel;
-use crate::error::{Error, Result, Status};
+use crate::error::{Error, Result, Status, catch_panic};
 use crate::geometry::{LoopNest, Placement};
 use crate::plan::{ExitSync, Request, Schedule};
 use crate::transport::{Cause, Communicator, Deadline, Operation, Pending, PlanSegment, Post, Reach};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -145,10 +144,8 @@ impl Program {
             return Err(format!("workspace is NULL, but {needed} bytes are needed (boxwise_get_size)"));
         }
         let start = buffers.workspace.addr();
-        let fields = [
-            ("data_in", buffers.input.addr(), &self.input),
-            ("data_out", buffers.output.addr(), &self.output),
-        ];
+        let fields =
+            [("data_in", buffers.input.addr(), &self.input), ("data_out", buffers.output.addr(), &self.output)];
         for (name, address, placement) in fields {
             let range = placement.byte_range();
             let (first, last) = (address.wrapping_add_signed(range.start), address.wrapping_add_signed(range.end));
@@ -171,10 +168,10 @@ impl Program {
         let mut flows = std::mem::take(&mut turn.flows);
         drop(turn);
         // A panic is a bug of ours; it must not leave the peers, or the next operation, waiting.
-        let result = catch_unwind(AssertUnwindSafe(|| self.execute(operation, &buffers, &mut flows)));
-        let result = result.unwrap_or_else(|_| {
-            self.communicator.0.give_up(Cause::Failed, self.communicator.rank());
-            Err(Error::new(Status::Internal, "a panic while moving data, which is a bug; the communicator is out of use"))
+        let result = catch_panic(|| self.execute(operation, &buffers, &mut flows)).inspect_err(|error| {
+            if error.status == Status::Internal {
+                self.communicator.0.give_up(Cause::Failed, self.communicator.rank());
+            }
         });
         let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         (turn.busy, turn.flows) = (false, flows);
@@ -187,12 +184,7 @@ impl Program {
         result.and(buffers.map(drop))
     }
 
-    fn execute(
-        &self,
-        operation: Operation,
-        buffers: &Result<Buffers>,
-        flows: &mut [super::peer::Flows],
-    ) -> Result<()> {
+    fn execute(&self, operation: Operation, buffers: &Result<Buffers>, flows: &mut [super::peer::Flows]) -> Result<()> {
         let inner = &*self.communicator.0;
         if let Some(error) = inner.control.broken() {
             return Err(error);
@@ -202,9 +194,8 @@ impl Program {
         let deadline = Deadline::after_ms(self.timeout_ms);
         // The post before last is overwritten: everyone must have read it.
         let before_last = operation.wrapping_sub(2);
-        let mut earlier = Everyone::new(self.peers.iter().map(|peer| peer.rank), |rank| {
-            self.segment.slot(rank).is_done(before_last)
-        });
+        let mut earlier =
+            Everyone::new(self.peers.iter().map(|peer| peer.rank), |rank| self.segment.slot(rank).is_done(before_last));
         inner.wait(bell, deadline, &mut earlier)?;
 
         let post = match buffers {

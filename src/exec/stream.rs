@@ -79,12 +79,7 @@ impl Shared {
 impl Stream {
     /// A stream with nothing queued.
     pub fn new() -> Result<Stream> {
-        let state = State {
-            queue: VecDeque::with_capacity(CAPACITY),
-            running: false,
-            closed: false,
-            failure: None,
-        };
+        let state = State { queue: VecDeque::with_capacity(CAPACITY), running: false, closed: false, failure: None };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
         let worker = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("boxwise-stream".into()).spawn(move || worker.work());

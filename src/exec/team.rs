@@ -1,8 +1,7 @@
 //! The copy threads of one handle: each takes its part of every large copy.
 
 use crate::copy::Kernel;
-use crate::error::{Error, Result};
-use std::panic::catch_unwind;
+use crate::error::{Error, Result, catch_panic};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -72,8 +71,11 @@ impl Shared {
                 Some(copy) if state.copies != seen => {
                     seen = state.copies;
                     drop(state);
-                    // SAFETY: the caller of `Team::run` vouches for the copy and waits for this part.
-                    let copied = catch_unwind(|| unsafe { copy.run_part(part, parts) });
+                    let copied = catch_panic(|| {
+                        // SAFETY: the caller of `Team::run` vouches for the copy and waits for this part.
+                        unsafe { copy.run_part(part, parts) };
+                        Ok(())
+                    });
                     state = self.lock();
                     state.panicked |= copied.is_err();
                     state.busy -= 1;

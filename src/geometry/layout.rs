@@ -104,9 +104,8 @@ impl Placement {
 
     /// The byte offset of the element at `point` from the data pointer.
     pub fn offset_bytes(&self, point: &[i64]) -> isize {
-        let elements: i64 = (0..self.index_box.ndims())
-            .map(|d| (point[d] - self.index_box.lower()[d]) * self.layout.strides[d])
-            .sum();
+        let elements: i64 =
+            (0..self.index_box.ndims()).map(|d| (point[d] - self.index_box.lower()[d]) * self.layout.strides[d]).sum();
         (elements * self.element_size as i64) as isize
     }
 

@@ -103,6 +103,15 @@ impl LoopNest {
         self.dst_strides[self.ndims] = 0;
     }
 
+    /// Drops loops of one iteration, which would hide what the others have in common.
+    fn drop_single_iterations(&mut self) {
+        for d in (0..self.ndims).rev() {
+            if self.extents[d] == 1 {
+                self.remove(d);
+            }
+        }
+    }
+
     /// The number of runs.
     pub fn runs(&self) -> usize {
         self.extents[..self.ndims].iter().product()
@@ -131,6 +140,7 @@ impl LoopNest {
         part.src_start += self.src_strides[d] * first as isize;
         part.dst_start += self.dst_strides[d] * first as isize;
         part.extents[d] = last - first;
+        part.drop_single_iterations();
         (first < last).then_some(part)
     }
 
@@ -190,6 +200,7 @@ impl LoopNest {
             part.src_start += self.src_strides[d] * first as isize;
             part.dst_start += self.dst_strides[d] * first as isize;
         }
+        part.drop_single_iterations();
         part
     }
 
@@ -321,8 +332,7 @@ mod tests {
             assert_eq!(cut, whole);
 
             let parts = random.usize(1..5);
-            let mut split: Vec<_> =
-                (0..parts).filter_map(|i| nest.part(i, parts)).flat_map(|p| bytes(&p)).collect();
+            let mut split: Vec<_> = (0..parts).filter_map(|i| nest.part(i, parts)).flat_map(|p| bytes(&p)).collect();
             split.sort_unstable();
             assert_eq!(split, whole);
         }

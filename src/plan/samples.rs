@@ -1,8 +1,8 @@
 //! Tables of descriptors for the tests of this room, and the slow, obvious oracles they are judged by.
 
 use super::{Descriptor, Options, Request, Schedule, Transfer, check_own, check_table};
-use crate::error::{agree, encode_verdict};
 use crate::error::Result;
+use crate::error::{agree, encode_verdict};
 use crate::geometry::{IndexBox, Placement};
 use std::collections::HashMap;
 

@@ -146,8 +146,8 @@ fn uncovered<'a>(wanted: &IndexBox, held: impl Iterator<Item = &'a IndexBox>) ->
 #[cfg(test)]
 mod tests {
     use super::super::samples::{Oracle, agreed, line, random_table, table_of, table_sized, with_options};
-    use crate::error::{VERDICT_BYTES, agree, encode_verdict};
     use super::*;
+    use crate::error::{VERDICT_BYTES, agree, encode_verdict};
     use crate::geometry::Placement;
 
     /// The verdict of all ranks, as `make` comes to it.

@@ -35,9 +35,7 @@ impl<'a> Ring<'a> {
     /// [`RING_BYTES`] bytes there, aligned to 4096, are a ring for as long as `'a`.
     pub unsafe fn at(base: *mut u8) -> Ring<'a> {
         // SAFETY: the caller vouches for the memory.
-        unsafe {
-            Ring { counters: &*base.cast(), pieces: base.add(size_of::<Counters>()), segment: PhantomData }
-        }
+        unsafe { Ring { counters: &*base.cast(), pieces: base.add(size_of::<Counters>()), segment: PhantomData } }
     }
 
     fn piece(&self, number: u32) -> *mut u8 {

@@ -41,10 +41,9 @@ impl Segments {
             base <= bytes.start && bytes.end <= base + segment.mapping.bytes()
         };
         match table.segments.iter().find(within) {
-            Some(segment) => Reach {
-                segment: segment.number,
-                address: address.wrapping_sub(segment.mapping.base() as usize) as u64,
-            },
+            Some(segment) => {
+                Reach { segment: segment.number, address: address.wrapping_sub(segment.mapping.base() as usize) as u64 }
+            }
             None => Reach { segment: 0, address: address as u64 },
         }
     }

@@ -3,7 +3,7 @@
 use super::board::JobBoard;
 use super::socket::{Listener, Packet, Socket};
 use crate::config;
-use crate::error::{Error, Result, Status};
+use crate::error::{Error, Result, Status, encode_verdict, read_fault};
 use bytemuck::{Pod, Zeroable};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -72,7 +72,7 @@ impl Star {
         for spoke in spokes {
             // A rank that is gone is noticed by those who wait for it.
             match fd {
-                Ok(fd) => spoke.send(&[Status::Success as u8], Some(fd))?,
+                Ok(fd) => spoke.send(&encode_verdict(&Ok(())), Some(fd))?,
                 Err(error) => refuse(spoke, error)?,
             };
         }
@@ -94,18 +94,14 @@ impl Star {
 
 /// Tells the other end why there is nothing for it.
 fn refuse(socket: &Socket, error: &Error) -> Result<bool> {
-    let detail = &error.detail.as_bytes()[..error.detail.floor_char_boundary(512)];
-    socket.send(&[&[error.status as u8], detail].concat(), None)
+    socket.send(&encode_verdict(&Err(error.clone())), None)
 }
 
 /// What a packet without a descriptor means: a reason, or that rank 0 is gone.
 fn refusal(bytes: &[u8]) -> Error {
-    match bytes.split_first() {
-        Some((&status, detail)) => Error::new(
-            Status::from_code(status as i32).unwrap_or(Status::Internal),
-            String::from_utf8_lossy(detail).into_owned(),
-        ),
-        None => Error::new(Status::PeerLost, "rank 0 closed its connection"),
+    match bytes {
+        [] => Error::new(Status::PeerLost, "rank 0 closed its connection"),
+        reason => read_fault(reason).unwrap_or_else(|| Error::new(Status::Internal, "rank 0 gave nothing")),
     }
 }
 

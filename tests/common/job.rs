@@ -50,6 +50,8 @@ pub struct Outcome {
     pub output: Vec<String>,
     /// Lines left by each rank.
     pub notes: Vec<Vec<String>>,
+    /// Processes of the job that outlived it.
+    pub left: Vec<i32>,
 }
 
 impl Job {
@@ -97,14 +99,45 @@ impl Job {
             }
             std::thread::sleep(Duration::from_millis(3));
         }
+        // A process that is being reaped needs a moment to go.
+        let grace = Instant::now() + Duration::from_secs(1);
+        while !self.processes().is_empty() && Instant::now() < grace {
+            std::thread::sleep(Duration::from_millis(5));
+        }
         Ok(self.outcome(statuses.into_iter().flatten().collect()))
+    }
+
+    /// The lines that a rank has left so far.
+    pub fn notes_of(&self, rank: usize) -> Vec<String> {
+        let text = std::fs::read_to_string(self.notes.join(rank.to_string())).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// Waits until a rank has left a line that starts with `start`; the rest of that line.
+    pub fn wait_for_note(&self, rank: usize, start: &str, limit: Duration) -> Result<String, String> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let notes = self.notes_of(rank);
+            if let Some(rest) = notes.iter().find_map(|line| line.strip_prefix(start)) {
+                return Ok(rest.trim().to_owned());
+            }
+            if Instant::now() > deadline {
+                return Err(format!("rank {rank} has not noted {start:?}: {:#?}", self.outcome(Vec::new())));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// A directory for whatever the job needs, gone with it.
+    pub fn directory(&self) -> &Path {
+        &self.notes
     }
 
     fn outcome(&self, statuses: Vec<ExitStatus>) -> Outcome {
         let read = |name: String| std::fs::read_to_string(self.notes.join(name)).unwrap_or_default();
         let output = (0..self.children.len()).map(|i| read(format!("out-{i}")) + &read(format!("err-{i}"))).collect();
-        let notes = (0..64).map(|rank| read(rank.to_string()).lines().map(str::to_owned).collect());
-        Outcome { statuses, output, notes: notes.collect() }
+        let notes = (0..64).map(|rank| self.notes_of(rank)).collect();
+        Outcome { statuses, output, notes, left: self.processes() }
     }
 
     /// Processes of this job that are still alive.
@@ -162,7 +195,7 @@ pub fn sockets() -> Vec<String> {
 }
 
 /// Nothing may be left that was not there before; other jobs on the machine get a moment to pass.
-pub fn assert_no_traces(before: &BTreeSet<String>) -> Result<(), String> {
+pub fn no_traces_since(before: &BTreeSet<String>) -> Result<(), String> {
     let deadline = Instant::now() + Duration::from_secs(3);
     loop {
         let left: Vec<String> = traces().difference(before).cloned().collect();

@@ -77,7 +77,9 @@ impl Player {
         let mut result = Ok(());
         for round in 0..case.rounds {
             match self.round(case, &reshape, &mut random, round) {
-                Err(Fault::Wrong(text)) if result.is_ok() => result = Err(Fault::Wrong(format!("round {round}: {text}"))),
+                Err(Fault::Wrong(text)) if result.is_ok() => {
+                    result = Err(Fault::Wrong(format!("round {round}: {text}")))
+                }
                 Err(Fault::Failed(text)) => return Err(Fault::Failed(format!("round {round}: {text}"))),
                 _ => {}
             }
@@ -115,7 +117,8 @@ impl Player {
             }
             let rank = self.comm.rank();
             let (input, output) = (&case.inputs[rank], &case.outputs[rank]);
-            let input_pointer = if input.is_empty() { std::ptr::null_mut() } else { buffers.input.pointer(buffers.input_at) };
+            let input_pointer =
+                if input.is_empty() { std::ptr::null_mut() } else { buffers.input.pointer(buffers.input_at) };
             let output_area = buffers.output.as_ref().unwrap_or(&buffers.input);
             let output_pointer =
                 if output.is_empty() { std::ptr::null_mut() } else { output_area.pointer(buffers.output_at) };
@@ -131,7 +134,11 @@ impl Player {
         if options.exit_sync < ExitSync::Input {
             // Peers may still read what this rank is about to check and spoil.
             for buffers in &all {
-                buffers.output.as_ref().map_or(Ok(()), |area| area.check("output")).unwrap_or_else(|text| wrong.push(text));
+                buffers
+                    .output
+                    .as_ref()
+                    .map_or(Ok(()), |area| area.check("output"))
+                    .unwrap_or_else(|text| wrong.push(text));
             }
             self.comm.barrier()?;
         }
@@ -192,7 +199,8 @@ impl Player {
         // Not looked at when it needs none.
         let nowhere = std::ptr::without_provenance_mut(random.usize(0..2) * 8);
         let workspace_pointer = if workspace_bytes == 0 { nowhere } else { workspace.pointer(first) };
-        let buffers = Buffers { input: input_area, input_at, output: output_area, output_at, workspace, workspace_pointer };
+        let buffers =
+            Buffers { input: input_area, input_at, output: output_area, output_at, workspace, workspace_pointer };
         (buffers, written)
     }
 }
