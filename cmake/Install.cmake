@@ -27,6 +27,7 @@ install(FILES
 
 # pkg-config: the prefix is found from the place of boxwise.pc itself.
 file(RELATIVE_PATH pc_prefix "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_PREFIX}")
+string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")
 foreach(dir IN ITEMS LIBDIR INCLUDEDIR DATADIR)
     string(TOLOWER "pc_${dir}" variable)
     set(${variable} "\${prefix}")

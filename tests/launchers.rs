@@ -69,7 +69,7 @@ const JOBS: [(&str, Variables); 7] = [
 ];
 
 /// Parallel jobs that cannot be one world of this node.
-const NO_WORLDS: [(&str, Variables); 14] = [
+const NO_WORLDS: [(&str, Variables); 16] = [
     (
         "open_mpi_on_two_nodes",
         &[("OMPI_COMM_WORLD_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "4"), ("OMPI_COMM_WORLD_LOCAL_SIZE", "2")],
@@ -91,6 +91,9 @@ const NO_WORLDS: [(&str, Variables); 14] = [
         &[("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "2"), ("SLURM_STEP_NUM_NODES", "2"), ("SLURM_JOB_ID", "1")],
     ),
     ("slurm_without_nodes", &[("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "2")]),
+    ("slurm_tasks_only", &[("SLURM_STEP_NUM_TASKS", "2"), ("SLURM_STEP_NUM_NODES", "1")]),
+    // Rank 0 alone may be a batch script; any other rank is one of several.
+    ("slurm_rank_only", &[("SLURM_PROCID", "1")]),
     ("boxwise_rank_only", &[("BOXWISE_RANK", "0")]),
     ("boxwise_without_a_job", &[("BOXWISE_RANK", "0"), ("BOXWISE_SIZE", "2")]),
 ];

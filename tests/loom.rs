@@ -1,6 +1,6 @@
 //! The waiting protocol under a model checker: every interleaving, and every order that the memory model allows.
 //!
-//! Runs with `RUSTFLAGS="--cfg loom" cargo test --release --test loom`; without the flag there is nothing in it.
+//! Runs with `RUSTFLAGS="--cfg loom" cargo test --test loom`; without the flag there is nothing in it.
 //! The files under test are the library's own; only the atomics and the futex beneath them are the model's.
 #![cfg(loom)]
 

@@ -9,7 +9,7 @@ test_unit() {
     run_cargo_tests "cargo test" 1500 cargo test --locked --no-fail-fast
     # Built apart: the flag changes every crate.
     run_cargo_tests "model check" 900 \
-        env RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$target_dir/loom" cargo test --locked --release --test loom
+        env RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$target_dir/loom" cargo test --locked --test loom
 }
 
 # run_cargo_tests NAME SECONDS COMMAND…: as run_test, but counts the tests that cargo ran one by one.
