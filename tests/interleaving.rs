@@ -1,20 +1,79 @@
 //! Handles in any interleaving: on streams, from several threads, on several communicators and overlapping
-//! subsets of ranks at once, and with more ranks than cores.
+//! subsets of ranks at once, and with more ranks than cores. Ranks as threads and as processes.
 
 mod common;
 
 use boxwise::plan::{ExitSync, Options};
 use boxwise::{Communicator, Reshape, Stream};
 use common::case::Case;
-use common::example::{grid, slabs};
+use common::example::slabs;
+use common::harness::{self, Test};
+use common::job::{self, Job};
 use common::memory::Kinds;
 use common::play::Player;
 use common::ranks::{in_threads, together};
 use common::side::{Side, request};
 use common::{boots, mix};
 use fastrand::Rng;
+use std::process::ExitCode;
 use std::sync::{Barrier, Mutex};
 use std::time::Duration;
+
+/// What every rank of a world does.
+type Play = (&'static str, fn(Communicator));
+
+const PLAYS: [Play; 8] = [
+    ("handles_take_turns_in_any_common_order", handles_take_turns_in_any_common_order),
+    ("on_streams_every_rank_has_an_order_of_its_own", on_streams_every_rank_has_an_order_of_its_own),
+    ("handles_are_used_by_several_threads", handles_of_one_communicator_are_used_by_several_threads),
+    ("one_handle_goes_from_thread_to_thread", one_handle_goes_from_thread_to_thread),
+    ("two_plans_run_while_others_come_and_go", two_plans_run_at_once_while_others_are_made_and_dropped),
+    ("a_handle_may_go_while_its_work_is_queued", a_handle_may_go_while_its_work_is_queued),
+    ("a_communicator_may_go_before_its_handles", a_communicator_may_go_while_handles_and_memory_are_in_use),
+    ("more_can_be_queued_than_fits_the_queue", more_can_be_queued_than_fits_the_queue),
+];
+
+fn main() -> ExitCode {
+    let Some(role) = job::role() else { return harness::run(tests()) };
+    let comm = Communicator::world().expect("a world");
+    let (_, play) = PLAYS.into_iter().chain([CROWD]).find(|(name, _)| *name == role).expect("a play");
+    let rank = comm.rank();
+    play(comm);
+    job::note(rank, "well");
+    ExitCode::SUCCESS
+}
+
+const CROWD: Play = ("a_crowd_gets_through", a_crowd_gets_through);
+
+fn tests() -> Vec<Test<'static>> {
+    let mut tests = Vec::new();
+    let plays = PLAYS.into_iter().map(|play| (play, 3)).chain([(CROWD, 16)]);
+    for ((name, play), ranks) in plays {
+        tests.push(Test::new(format!("threads_{name}"), move || {
+            in_threads(ranks, play);
+            Ok(())
+        }));
+        for (way, cma) in [("cross_memory", "1"), ("rings", "0")] {
+            tests.push(Test::new(format!("{way}_{name}"), move || {
+                let outcome = Job::launched(ranks, name, &[("BOXWISE_CMA", cma)]).wait(Duration::from_secs(100))?;
+                let well = (0..ranks).all(|rank| outcome.notes[rank] == ["well"]);
+                if well { Ok(()) } else { Err(format!("{outcome:#?}")) }
+            }));
+        }
+    }
+    for (name, test) in [
+        ("threads_a_larger_crowd", (|| drop(in_threads(32, a_crowd_gets_through))) as fn()),
+        ("threads_overlapping_subsets_of_ranks_work_at_once", overlapping_subsets_of_ranks_work_at_once),
+        ("threads_different_worlds_work_at_once", different_worlds_work_at_once),
+        ("threads_exit_sync_of_everyone", with_exit_synchronisation_of_everyone_all_outputs_are_whole),
+    ] {
+        tests.push(Test::new(name, move || {
+            test();
+            Ok(())
+        }));
+    }
+    tests
+}
 
 /// A reshape between two splits of one shape, whose contents a number tells apart.
 struct Turn {
@@ -81,7 +140,8 @@ fn turns(comm: &Communicator, count: usize) -> Vec<Turn> {
     let ranks = comm.size();
     (0..count)
         .map(|index| {
-            let shape = [4 + index as i64, 9, 3 + 2 * index as i64];
+            // Every other one with runs that are long enough for cross-memory attach.
+            let shape = [4 + index as i64, 9, if index % 2 == 0 { 3 + 2 * index as i64 } else { 300 }];
             let (from, to) = (index % 3, (index + 1) % 3);
             // Buffers are dropped as soon as an execution is over.
             let exit_sync = [ExitSync::Input, ExitSync::Everyone][index % 2];
@@ -100,92 +160,76 @@ fn play_cases(comm: Communicator, kinds: Kinds, seed: u64, cases: u64) {
     }
 }
 
-#[test]
-fn handles_take_turns_in_any_common_order() {
-    in_threads(3, |comm| {
-        let turns = turns(&comm, 5);
-        let mut random = Rng::with_seed(1);
-        (0..2000).for_each(|number| turns[random.usize(0..5)].play(number));
-    });
+fn handles_take_turns_in_any_common_order(comm: Communicator) {
+    let turns = turns(&comm, 5);
+    let mut random = Rng::with_seed(1);
+    (0..2000).for_each(|number| turns[random.usize(0..5)].play(number));
 }
 
-#[test]
-fn on_streams_every_rank_has_an_order_of_its_own() {
-    in_threads(3, |comm| {
-        let turns = turns(&comm, 4);
-        let streams: Vec<Stream> = turns.iter().map(|_| Stream::new().expect("a stream")).collect();
-        let mut random = Rng::with_seed(comm.rank() as u64);
-        for round in 0..150 {
-            // Each handle does three operations, in order on its stream; the handles in any order.
-            let mut queue: Vec<usize> = (0..12).map(|index| index % 4).collect();
-            random.shuffle(&mut queue);
-            let mut done = [0; 4];
-            let mut all = Vec::new();
-            for handle in queue {
-                let number = round * 3 + done[handle];
-                done[handle] += 1;
-                let mut buffers = turns[handle].buffers(number);
-                turns[handle].exec(&mut buffers, Some(&streams[handle]));
-                all.push((number, buffers));
-            }
-            streams.iter().for_each(|stream| stream.synchronize().expect("queued executions"));
-            assert!(streams.iter().all(|stream| stream.is_idle()), "nothing is left on a synchronised stream");
-            all.iter().for_each(|(number, buffers)| buffers.check(*number));
+fn on_streams_every_rank_has_an_order_of_its_own(comm: Communicator) {
+    let turns = turns(&comm, 4);
+    let streams: Vec<Stream> = turns.iter().map(|_| Stream::new().expect("a stream")).collect();
+    let mut random = Rng::with_seed(comm.rank() as u64);
+    for round in 0..150 {
+        // Each handle does three operations, in order on its stream; the handles in any order.
+        let mut queue: Vec<usize> = (0..12).map(|index| index % 4).collect();
+        random.shuffle(&mut queue);
+        let mut done = [0; 4];
+        let mut all = Vec::new();
+        for handle in queue {
+            let number = round * 3 + done[handle];
+            done[handle] += 1;
+            let mut buffers = turns[handle].buffers(number);
+            turns[handle].exec(&mut buffers, Some(&streams[handle]));
+            all.push((number, buffers));
+        }
+        streams.iter().for_each(|stream| stream.synchronize().expect("queued executions"));
+        assert!(streams.iter().all(|stream| stream.is_idle()), "nothing is left on a synchronised stream");
+        all.iter().for_each(|(number, buffers)| buffers.check(*number));
+    }
+}
+
+fn handles_of_one_communicator_are_used_by_several_threads(comm: Communicator) {
+    let turns = turns(&comm, 4);
+    std::thread::scope(|scope| {
+        for turn in &turns {
+            scope.spawn(|| (0..600).for_each(|number| turn.play(number)));
         }
     });
 }
 
-#[test]
-fn handles_of_one_communicator_are_used_by_several_threads() {
-    in_threads(3, |comm| {
-        let turns = turns(&comm, 4);
-        std::thread::scope(|scope| {
-            for turn in &turns {
-                scope.spawn(|| (0..600).for_each(|number| turn.play(number)));
-            }
-        });
+fn one_handle_goes_from_thread_to_thread(comm: Communicator) {
+    let turn = Mutex::new((0, turns(&comm, 1).remove(0)));
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for _ in 0..300 {
+                    let mut held = turn.lock().unwrap();
+                    held.1.play(held.0);
+                    held.0 += 1;
+                }
+            });
+        }
     });
 }
 
-#[test]
-fn one_handle_goes_from_thread_to_thread() {
-    in_threads(2, |comm| {
-        let turn = Mutex::new((0, turns(&comm, 1).remove(0)));
-        std::thread::scope(|scope| {
-            for _ in 0..3 {
-                scope.spawn(|| {
-                    for _ in 0..300 {
-                        let mut held = turn.lock().unwrap();
-                        held.1.play(held.0);
-                        held.0 += 1;
-                    }
-                });
-            }
-        });
+fn two_plans_run_at_once_while_others_are_made_and_dropped(comm: Communicator) {
+    let turns = turns(&comm, 2);
+    std::thread::scope(|scope| {
+        for turn in &turns {
+            scope.spawn(|| (0..500).for_each(|number| turn.play(number)));
+        }
+        for number in 0..100 {
+            let slab = slabs(&[6, 6], 0, 3);
+            Turn::make(&comm, &slab, &slabs(&[6, 6], 1, 3), &Options::default()).play(number);
+            drop(comm.allocate(1000).expect("shared memory"));
+            comm.barrier().expect("barrier");
+        }
     });
 }
 
-#[test]
-fn two_plans_run_at_once_while_others_are_made_and_dropped() {
-    in_threads(3, |comm| {
-        let turns = turns(&comm, 2);
-        std::thread::scope(|scope| {
-            for turn in &turns {
-                scope.spawn(|| (0..500).for_each(|number| turn.play(number)));
-            }
-            for number in 0..100 {
-                let slab = slabs(&[6, 6], 0, 3);
-                Turn::make(&comm, &slab, &slabs(&[6, 6], 1, 3), &Options::default()).play(number);
-                drop(comm.allocate(1000).expect("shared memory"));
-                comm.barrier().expect("barrier");
-            }
-        });
-    });
-}
-
-#[test]
+/// Every rank belongs to several communicators, formed over a boot table, and has a thread for each.
 fn overlapping_subsets_of_ranks_work_at_once() {
-    // Every rank has a thread for each group that it belongs to.
     let groups: [&[usize]; 6] = [&[0, 1, 2, 3], &[0, 1], &[1, 2], &[2, 3], &[3, 0], &[3, 0, 2]];
     let mut tasks: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
     for (index, members) in groups.iter().enumerate() {
@@ -200,7 +244,6 @@ fn overlapping_subsets_of_ranks_work_at_once() {
     together(tasks);
 }
 
-#[test]
 fn different_worlds_work_at_once() {
     std::thread::scope(|scope| {
         for seed in 10..14 {
@@ -209,58 +252,51 @@ fn different_worlds_work_at_once() {
     });
 }
 
-#[test]
-fn a_handle_may_go_while_its_work_is_queued() {
-    in_threads(3, |comm| {
-        for round in 0..200 {
-            let stream = Stream::new().expect("a stream");
-            let mut all = Vec::new();
-            for (index, turn) in turns(&comm, 3).into_iter().enumerate() {
-                let number = round * 3 + index as u64;
-                let mut buffers = turn.buffers(number);
-                if comm.rank() == 0 {
-                    std::thread::sleep(Duration::from_micros(100));
-                }
-                turn.exec(&mut buffers, Some(&stream));
-                drop(turn);
-                all.push((number, buffers));
-            }
-            // Either way everything queued has run.
-            if round % 2 == 0 {
-                stream.synchronize().expect("queued executions");
-            }
-            drop(stream);
-            all.iter().for_each(|(number, buffers)| buffers.check(*number));
-        }
-    });
-}
-
-#[test]
-fn a_communicator_may_go_while_handles_and_memory_are_in_use() {
-    in_threads(3, |comm| {
-        let turn = turns(&comm, 1).remove(0);
-        let memory = comm.allocate(4096).expect("shared memory");
-        drop(comm);
-        (0..300).for_each(|number| turn.play(number));
-        assert_eq!(memory.len(), 4096);
-    });
-}
-
-#[test]
-fn more_can_be_queued_than_fits_the_queue() {
-    const MANY: u64 = 3000;
-    in_threads(2, |comm| {
-        let side = slabs(&[4], 0, 2);
-        let turn = Turn::make(&comm, &side, &[side[1].clone(), side[0].clone()], &Options::default());
+fn a_handle_may_go_while_its_work_is_queued(comm: Communicator) {
+    for round in 0..200 {
         let stream = Stream::new().expect("a stream");
-        let mut all: Vec<Buffers> = (0..MANY).map(|number| turn.buffers(number)).collect();
-        all.iter_mut().for_each(|buffers| turn.exec(buffers, Some(&stream)));
-        stream.synchronize().expect("queued executions");
-        all.iter().zip(0..).for_each(|(buffers, number)| buffers.check(number));
-    });
+        let mut all = Vec::new();
+        for (index, turn) in turns(&comm, 3).into_iter().enumerate() {
+            let number = round * 3 + index as u64;
+            let mut buffers = turn.buffers(number);
+            if comm.rank() == 0 {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+            turn.exec(&mut buffers, Some(&stream));
+            drop(turn);
+            all.push((number, buffers));
+        }
+        // Either way everything queued has run.
+        if round % 2 == 0 {
+            stream.synchronize().expect("queued executions");
+        }
+        drop(stream);
+        all.iter().for_each(|(number, buffers)| buffers.check(*number));
+    }
 }
 
-#[test]
+fn a_communicator_may_go_while_handles_and_memory_are_in_use(comm: Communicator) {
+    let turn = turns(&comm, 1).remove(0);
+    let memory = comm.allocate(4096).expect("shared memory");
+    drop(comm);
+    (0..300).for_each(|number| turn.play(number));
+    assert_eq!(memory.len(), 4096);
+}
+
+fn more_can_be_queued_than_fits_the_queue(comm: Communicator) {
+    const MANY: u64 = 3000;
+    let sides = slabs(&[4], 0, comm.size());
+    let mut shifted = sides.clone();
+    shifted.rotate_left(1);
+    let turn = Turn::make(&comm, &sides, &shifted, &Options::default());
+    let stream = Stream::new().expect("a stream");
+    let mut all: Vec<Buffers> = (0..MANY).map(|number| turn.buffers(number)).collect();
+    all.iter_mut().for_each(|buffers| turn.exec(buffers, Some(&stream)));
+    stream.synchronize().expect("queued executions");
+    all.iter().zip(0..).for_each(|(buffers, number)| buffers.check(number));
+}
+
+/// Ranks look into each other's memory, so they are threads.
 fn with_exit_synchronisation_of_everyone_all_outputs_are_whole() {
     let ranks = 4;
     let (outputs, pause) = (Mutex::new(vec![(0usize, 0usize); ranks]), Barrier::new(ranks));
@@ -293,29 +329,18 @@ fn with_exit_synchronisation_of_everyone_all_outputs_are_whole() {
 }
 
 /// Small executions among more ranks than there are cores: whoever spins keeps the others from working.
-fn crowd(ranks: usize, executions: u64) {
-    in_threads(ranks, |comm| {
-        let shape = [ranks as i64, ranks as i64 + 1];
-        let all_to_all = Turn::make(&comm, &slabs(&shape, 0, ranks), &slabs(&shape, 1, ranks), &Options::default());
-        let neighbours = grid(&[2 * ranks as i64], &[ranks]);
-        let mut shifted = neighbours.clone();
-        shifted.rotate_left(1);
-        let ring = Turn::make(&comm, &neighbours, &shifted, &Options::default());
-        for number in 0..executions {
-            if number % 8 == 0 {
-                all_to_all.play(number);
-            }
-            ring.play(number);
+fn a_crowd_gets_through(comm: Communicator) {
+    let ranks = comm.size();
+    let shape = [ranks as i64, ranks as i64 + 1];
+    let all_to_all = Turn::make(&comm, &slabs(&shape, 0, ranks), &slabs(&shape, 1, ranks), &Options::default());
+    let neighbours = slabs(&[2 * ranks as i64], 0, ranks);
+    let mut shifted = neighbours.clone();
+    shifted.rotate_left(1);
+    let ring = Turn::make(&comm, &neighbours, &shifted, &Options::default());
+    for number in 0..1000 {
+        if number % 8 == 0 {
+            all_to_all.play(number);
         }
-    });
-}
-
-#[test]
-fn sixteen_ranks_on_few_cores() {
-    crowd(16, 1500);
-}
-
-#[test]
-fn thirty_two_ranks_on_few_cores() {
-    crowd(32, 600);
+        ring.play(number);
+    }
 }
