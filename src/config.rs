@@ -14,8 +14,13 @@ pub struct Variable {
 impl Variable {
     /// Its value, if it is set to something.
     pub fn get(&self) -> Option<String> {
-        std::env::var(self.name).ok().filter(|value| !value.is_empty())
+        get(self.name)
     }
+}
+
+/// The value of any variable, if it is set to something.
+pub(crate) fn get(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// This process's rank in its job.

@@ -1,11 +1,11 @@
 //! The life of one operation: made once by all ranks together, then executed any number of times.
 
-use crate::error::{Error, Result, Status, agree, encode_verdict};
-use crate::exec::{Buffers, Program, Stream};
+use crate::error::{Error, Result, Status, agree, catch_panic, encode_verdict};
+use crate::exec::{Buffers, METHODS, Program, Stream};
 use crate::plan::{
     Backend, DESCRIPTOR_BYTES, Descriptor, Format, Info, Options, Request, Schedule, check_own, check_table, describe,
 };
-use crate::transport::{Communicator, Deadline, PlanSegment};
+use crate::transport::{Call, Communicator, PlanSegment, patience};
 use std::sync::Arc;
 
 /// A made reshape: moves a distributed array from the input boxes of all ranks to their output boxes.
@@ -47,19 +47,20 @@ impl Reshape {
             )),
         });
         let own = Descriptor { rank, node: 0, description, options: *options };
-        let mut collective = communicator.0.collective(Deadline::after_ms(options.timeout_ms));
+        let mut collective = communicator.0.collective(Call::Make, patience(options.timeout_ms));
         let wire = collective.exchange(&own.encode())?;
         let table = wire.chunks(DESCRIPTOR_BYTES).map(Descriptor::decode).collect::<Result<Vec<_>>>()?;
         check_table(&table)?;
         let request = own.description.expect("a faulty description ends in check_table");
 
-        let made = check_own(&table, rank).map(|()| Schedule::build(&table, rank));
+        // A bug of ours is this rank's verdict: the others must not wait for it.
+        let made = catch_panic(|| check_own(&table, rank).map(|()| Schedule::build(&table, rank)));
         let bytes = PlanSegment::bytes(size)
             .ok_or_else(|| Error::new(Status::OutOfMemory, format!("rings for {size} ranks on one node")));
         let mapping = collective.share(c"boxwise-plan", bytes);
         let made = made.and_then(|schedule| {
             let segment = PlanSegment::new(mapping?, size);
-            let program = Program::new(communicator, &request, &schedule, segment)?;
+            let program = catch_panic(|| Program::new(communicator, &request, &schedule, segment))?;
             Ok(Reshape { program: Arc::new(program), schedule })
         });
         let verdict = made.as_ref().map(drop).map_err(Error::clone);
@@ -108,8 +109,8 @@ impl Reshape {
 
     /// A report of the plan, for people or programs.
     pub fn describe(&self, format: Format) -> String {
-        let names = ["shared memory", "rings", "cross-memory attach"].iter().enumerate();
-        let used: Vec<_> = names.filter(|(bit, _)| self.methods() >> bit & 1 != 0).map(|(_, name)| *name).collect();
+        let used = METHODS.iter().filter(|(bit, _)| self.methods() & bit != 0).map(|(_, name)| *name);
+        let used: Vec<_> = used.collect();
         let methods = if used.is_empty() { "not executed yet, or nothing to move".into() } else { used.join(", ") };
         describe(&self.schedule, &methods, format)
     }

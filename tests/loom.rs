@@ -136,10 +136,16 @@ fn run(ranks: &[Rank; 2], own: usize, operations: Operation, role: Role, peer_ro
             }
         }
         me.slot.set_done(operation);
-        me.slot.set_complete(operation);
+        me.slot.set_complete(operation, 7 * operation as u64);
         peer.bell.ring();
         if role == Role::Exchanges && peer_role != Role::Faulty {
-            wait_for(&me.bell, || peer.slot.is_done(operation) && peer.slot.is_complete(operation));
+            wait_for(&me.bell, || peer.slot.is_done(operation));
+            let mut outcome = None;
+            wait_for(&me.bell, || {
+                outcome = peer.slot.outcome(operation);
+                outcome.is_some()
+            });
+            assert_eq!(outcome, Some(7 * operation as u64), "the outcome was not the operation's");
         }
     }
 }

@@ -37,13 +37,32 @@ run_cargo_tests() {
     elif [ "$passed_here" -eq 0 ]; then
         report_test "$current_label: $name ran no test" 1 "$log" $((SECONDS - started))
     fi
+    fail_empty_programs "$name" "$log"
 }
 
-# The names, in the form of report_test.
+# A file of tests/ that runs nothing looks like success: its functions are not marked as tests, or it has a main of its
+# own and Cargo.toml lacks `harness = false` for it. Only loom.rs is empty on purpose, without its flag.
+fail_empty_programs() {
+    local name=$1 log=$2 program
+    for program in $(empty_programs "$log"); do
+        echo "$program has 0 tests" >"$scratch/empty"
+        report_test "$current_label: $name: $program runs its tests" 1 "$scratch/empty" 0
+    done
+}
+
+empty_programs() {
+    awk '
+        /^ *Running / { program = $2 }
+        /^ *Doc-tests / { program = "" }
+        /^running 0 tests/ && program ~ /^tests\// && program != "tests/loom.rs" { print program }
+    ' "$1"
+}
+
+# The names, in the form of report_test. Some test programs of ours add the time.
 print_cargo_tests() {
     sed -n \
-        -e "s/^test \(.*\) \.\.\. ok\$/ok      $current_label: $1: \1/p" \
-        -e "s/^test \(.*\) \.\.\. FAILED\$/FAILED  $current_label: $1: \1/p" \
+        -e "s/^test \(.*\) \.\.\. ok\( (.*)\)\?\$/ok      $current_label: $1: \1\2/p" \
+        -e "s/^test \(.*\) \.\.\. FAILED\( (.*)\)\?\$/FAILED  $current_label: $1: \1\2/p" \
         -e "s/^test \(.*\) \.\.\. ignored\(.*\)\$/ignored $current_label: $1: \1\2/p" "$2"
 }
 

@@ -83,8 +83,9 @@ fn run(arguments: &Arguments) -> Result<u8, AnyError> {
             Ok(child) => ranks.push(Some(child)),
             Err(error) => {
                 for mut child in ranks.into_iter().flatten() {
-                    child.kill()?;
-                    child.wait()?;
+                    // It may have ended by itself.
+                    let _ = child.kill();
+                    let _ = child.wait();
                 }
                 return Err(format!("cannot start {}: {error}", arguments.program.to_string_lossy()).into());
             }
@@ -110,14 +111,8 @@ fn run(arguments: &Arguments) -> Result<u8, AnyError> {
 }
 
 fn start(arguments: &Arguments, board: &JobBoard, job: &str, rank: usize) -> std::io::Result<Child> {
-    let (name, value) = board.variable();
     let mut command = Command::new(&arguments.program);
-    command
-        .args(&arguments.arguments)
-        .env("BOXWISE_RANK", rank.to_string())
-        .env("BOXWISE_SIZE", arguments.size.to_string())
-        .env("BOXWISE_JOB", job)
-        .env(name, value);
+    command.args(&arguments.arguments).envs(board.variables(job, rank)?);
     let launcher = std::process::id();
     // SAFETY: between fork and exec the closure only makes system calls.
     unsafe {

@@ -108,8 +108,9 @@ pub fn insert<T: Object, C>(object: T) -> Result<*mut C> {
 /// The object behind the handle passed as the argument `name`.
 pub fn get<T: Object, C>(name: &str, handle: *const C) -> Result<Arc<T>> {
     let parts = check_kind::<T, C>(name, handle)?;
-    let object = find(&table(), &parts).ok_or_else(|| gone::<T, C>(name, handle, &parts))?.clone();
-    typed(object)
+    // The guard must be gone before `gone` takes another: a writer between the two would wait for both.
+    let found = find(&table(), &parts).cloned();
+    typed(found.ok_or_else(|| gone::<T, C>(name, handle, &parts))?)
 }
 
 /// Takes the object out of the table: from now on the handle is stale. The object itself lives for as long as

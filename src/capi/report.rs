@@ -5,13 +5,13 @@ use super::handle;
 use super::reshape::{Handle, boxwise_backend, boxwise_handle_t};
 use super::status::boxwise_status_t;
 use crate::error::{Error, Result};
+use crate::exec::METHODS;
 use crate::plan::Format;
 use std::ffi::c_char;
 use std::{mem, ptr};
 
 /// How an execution moved data between ranks: bits of `methods` in boxwise_info_t.
 #[repr(C)]
-#[allow(dead_code)] // the bits of `Reshape::methods`, named for C
 pub enum boxwise_method {
     /// Straight from or to memory that the ranks share (boxwise_malloc, or threads of one process): one pass.
     BOXWISE_METHOD_DIRECT = 1,
@@ -20,6 +20,12 @@ pub enum boxwise_method {
     /// By the kernel's cross-memory copy from another process's plain memory.
     BOXWISE_METHOD_CROSS_MEMORY = 4,
 }
+
+const _: () = {
+    assert!(boxwise_method::BOXWISE_METHOD_DIRECT as u32 == METHODS[0].0);
+    assert!(boxwise_method::BOXWISE_METHOD_RING as u32 == METHODS[1].0);
+    assert!(boxwise_method::BOXWISE_METHOD_CROSS_MEMORY as u32 == METHODS[2].0);
+};
 
 /// Forms of the text that boxwise_describe gives.
 #[repr(C)]

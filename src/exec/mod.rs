@@ -6,6 +6,8 @@ mod peer;
 mod program;
 mod stream;
 mod team;
+mod thread;
 
+pub use peer::METHODS;
 pub use program::{Buffers, Program};
 pub use stream::Stream;

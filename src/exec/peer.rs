@@ -1,11 +1,11 @@
 //! One operation with all peers: how the data moves between each pair, and how far it has got.
 
-use super::program::{Buffers, Program, posted_status};
+use super::program::{Buffers, Failure, Program};
 use crate::copy::Kernel;
-use crate::error::{Error, Result, Status};
+use crate::error::{Error, Result};
 use crate::geometry::{LoopNest, Piece};
 use crate::plan::{ExitSync, PeerTransfers, Transfer};
-use crate::transport::{Cause, Operation, PIECE_BYTES, Pending, Post, Reach, Reader};
+use crate::transport::{Cause, Operation, Pending, Post, Progress, Reach, Reader};
 
 /// Where the kernel's cross-memory copy beats a ring: long runs, each of which costs it a look-up, of a transfer that
 /// stays in the cache; beyond that the ring's streaming stores win (measured: 1.3 times faster at 1 MiB in runs of
@@ -39,10 +39,10 @@ struct Move {
 
 impl PeerCopies {
     /// Chooses kernels and pieces.
-    pub fn new(peer: &PeerTransfers, kernel: impl Fn(&LoopNest) -> Kernel) -> PeerCopies {
+    pub fn new(peer: &PeerTransfers, piece_bytes: usize, kernel: impl Fn(&LoopNest) -> Kernel) -> PeerCopies {
         let direction = |transfers: &[Transfer]| {
             let moves = transfers.iter().map(|transfer| {
-                let piece = transfer.nest.cut(PIECE_BYTES);
+                let piece = transfer.nest.cut(piece_bytes);
                 Move { kernel: kernel(&transfer.nest), piece, pieces: transfer.nest.piece_count(&piece) }
             });
             let (bytes, runs) =
@@ -67,14 +67,18 @@ pub enum Method {
     Ring,
 }
 
+/// The methods as callers see them: bits of a mask, and words.
+pub const METHODS: [(u32, &str); 3] = [(1, "shared memory"), (2, "rings"), (4, "cross-memory attach")];
+
 impl Method {
-    /// Its bit in the mask that `boxwise_get_info` reports.
+    /// Its bit in the mask.
     fn bit(self) -> u32 {
-        match self {
-            Method::Pull | Method::Push => 1,
-            Method::Ring => 2,
-            Method::CrossMemory => 4,
-        }
+        let (bit, _) = match self {
+            Method::Pull | Method::Push => METHODS[0],
+            Method::Ring => METHODS[1],
+            Method::CrossMemory => METHODS[2],
+        };
+        bit
     }
 }
 
@@ -117,7 +121,9 @@ pub struct Step<'a> {
     kept: bool,
     /// The peers have been told that this rank touches nothing of theirs any more.
     done: bool,
-    fault: Option<(usize, Status)>,
+    failure: Option<Failure>,
+    /// Something was done since the last look.
+    moved: bool,
     methods: u32,
 }
 
@@ -130,12 +136,23 @@ impl<'a> Step<'a> {
         buffers: Buffers,
         flows: &'a mut [Flows],
     ) -> Step<'a> {
-        Step { program, operation, own, buffers, flows, kept: false, done: false, fault: None, methods: 0 }
+        Step {
+            program,
+            operation,
+            own,
+            buffers,
+            flows,
+            kept: false,
+            done: false,
+            failure: None,
+            moved: false,
+            methods: 0,
+        }
     }
 
-    /// The peer that could not take part, and its status.
-    pub fn fault(&self) -> Option<(usize, Status)> {
-        self.fault
+    /// That a peer could not take part.
+    pub fn failure(&self) -> Option<Failure> {
+        self.failure
     }
 
     /// How data moved: a mask of [`Method::bit`].
@@ -157,6 +174,7 @@ impl<'a> Step<'a> {
                     continue;
                 };
                 flows = self.begin(peer, &theirs)?;
+                self.moved = true;
             }
             self.move_pieces(peer, &mut flows);
             if self.program.segment.slot(peer.rank).is_done(self.operation) {
@@ -174,8 +192,8 @@ impl<'a> Step<'a> {
 
     /// The peer has posted: settles how data moves both ways, and does what can be done in one go.
     fn begin(&mut self, peer: &PeerCopies, theirs: &Post) -> Result<Flows> {
-        if let Some(status) = posted_status(theirs.fault) {
-            self.fault.get_or_insert((peer.rank, status));
+        if let Some(failure) = Failure::posted(peer.rank, theirs.fault) {
+            self.failure.get_or_insert(failure);
             return Ok(Flows { receive: Flow::Finished, send: Flow::Finished });
         }
         let send_method = self.method(peer, &peer.send, &self.own, theirs);
@@ -268,17 +286,19 @@ impl<'a> Step<'a> {
                 }
             });
             result.and_then(|()| reader.flush()).map_err(|error| {
-                let lost = error.status == Status::PeerLost;
-                let (cause, rank) = if lost { (Cause::Died, peer.rank) } else { (Cause::Failed, inner.rank) };
-                inner.give_up(cause, rank);
+                if inner.has_died(peer.rank) {
+                    return inner.give_up(Cause::Died, peer.rank);
+                }
+                inner.give_up(Cause::Failed, inner.rank);
                 error.context(format_args!("rank {} cannot read the input of rank {}", inner.rank, peer.rank))
             })?;
         }
-        Ok(())
+        // Another process may have got its number, and what was read is then anything.
+        if inner.has_died(peer.rank) { Err(inner.give_up(Cause::Died, peer.rank)) } else { Ok(()) }
     }
 
     /// Moves as many pieces through the rings as there are, or as there is room for.
-    fn move_pieces(&self, peer: &PeerCopies, flows: &mut Flows) {
+    fn move_pieces(&mut self, peer: &PeerCopies, flows: &mut Flows) {
         let (segment, rank) = (&self.program.segment, self.program.communicator.rank());
         if let Flow::Pieces { .. } = flows.receive {
             let ring = segment.ring(peer.rank, rank);
@@ -288,6 +308,7 @@ impl<'a> Step<'a> {
                 ring.pop();
                 segment.bell(peer.rank).ring();
                 flows.receive = advance(&peer.receive, flows.receive);
+                self.moved = true;
             }
         }
         if let Flow::Pieces { .. } = flows.send {
@@ -300,6 +321,7 @@ impl<'a> Step<'a> {
                 ring.push();
                 segment.bell(peer.rank).ring();
                 flows.send = advance(&peer.send, flows.send);
+                self.moved = true;
             }
         }
     }
@@ -325,7 +347,8 @@ fn advance(direction: &Direction, flow: Flow) -> Flow {
 }
 
 impl Pending for Step<'_> {
-    fn progress(&mut self) -> Result<bool> {
+    fn progress(&mut self) -> Result<Progress> {
+        self.moved = false;
         let mut finished = self.visit_peers()?;
         if !self.kept {
             self.kept = true;
@@ -343,7 +366,11 @@ impl Pending for Step<'_> {
             self.program.segment.slot(rank).set_done(self.operation);
             self.program.ring_peers();
         }
-        Ok(finished)
+        Ok(match finished {
+            true => Progress::Finished,
+            false if self.moved => Progress::Moved,
+            false => Progress::Idle,
+        })
     }
 
     fn awaited(&self, visit: &mut dyn FnMut(usize)) {

@@ -7,7 +7,9 @@ use crate::copy::Kernel;
 use crate::error::{Error, Result, Status, catch_panic};
 use crate::geometry::{LoopNest, Placement};
 use crate::plan::{ExitSync, Request, Schedule};
-use crate::transport::{Cause, Communicator, Deadline, Operation, Pending, PlanSegment, Post, Reach};
+use crate::transport::{
+    Cause, Communicator, Operation, Patience, Pending, PlanSegment, Post, Progress, Reach, patience,
+};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -39,7 +41,7 @@ pub struct Program {
     output: Placement,
     workspace_bytes: usize,
     staging: Option<Kernel>,
-    timeout_ms: u64,
+    patience: Patience,
     /// The last operation that was given out.
     given: AtomicU32,
     /// The operation whose turn it is, and what operations reuse.
@@ -68,21 +70,24 @@ impl Program {
         let received: usize = schedule.peers.iter().flat_map(|peer| &peer.receive).map(|t| t.nest.bytes()).sum();
         let bytes_in_all = received + schedule.keep.iter().map(|t| t.nest.bytes()).sum::<usize>();
         let kernel = |nest: &LoopNest| Kernel::new(*nest, bytes_in_all);
-        let in_place = schedule.staging.is_some() || schedule.options.in_place;
+        let piece_bytes = segment.piece_bytes();
         Ok(Program {
             communicator: communicator.clone(),
             segment,
-            peers: schedule.peers.iter().map(|peer| PeerCopies::new(peer, kernel)).collect(),
+            peers: schedule.peers.iter().map(|peer| PeerCopies::new(peer, piece_bytes, kernel)).collect(),
             keep: schedule.keep.iter().map(|transfer| kernel(&transfer.nest)).collect(),
             // Peers read the workspace, which the next operation fills again.
-            exit_sync: schedule.options.exit_sync.max(if in_place { ExitSync::Input } else { ExitSync::Output }),
+            exit_sync: match schedule.options.in_place {
+                true => schedule.options.exit_sync.max(ExitSync::Input),
+                false => schedule.options.exit_sync,
+            },
             bytes_in_all,
             team: Team::new(schedule.options.threads)?,
             input: request.input,
             output: request.output,
             workspace_bytes: schedule.workspace_bytes,
             staging: schedule.staging.as_ref().map(kernel),
-            timeout_ms: schedule.options.timeout_ms,
+            patience: patience(schedule.options.timeout_ms),
             given: AtomicU32::new(0),
             turn: Mutex::new(Turn {
                 operation: 1,
@@ -181,7 +186,11 @@ impl Program {
         if waiting > 0 {
             self.turn_changed.notify_all();
         }
-        result.and(buffers.map(drop))
+        match (result, buffers) {
+            // This rank's own fault says more than that it had one.
+            (Err(error), Err(own)) if error.status == own.status => Err(own),
+            (result, buffers) => result.and(buffers.map(drop)),
+        }
     }
 
     fn execute(&self, operation: Operation, buffers: &Result<Buffers>, flows: &mut [super::peer::Flows]) -> Result<()> {
@@ -191,12 +200,11 @@ impl Program {
         }
         let rank = inner.rank;
         let (slot, bell) = (self.segment.slot(rank), self.segment.bell(rank));
-        let deadline = Deadline::after_ms(self.timeout_ms);
         // The post before last is overwritten: everyone must have read it.
         let before_last = operation.wrapping_sub(2);
         let mut earlier =
             Everyone::new(self.peers.iter().map(|peer| peer.rank), |rank| self.segment.slot(rank).is_done(before_last));
-        inner.wait(bell, deadline, &mut earlier)?;
+        inner.wait(bell, self.patience, &mut earlier)?;
 
         let post = match buffers {
             Ok(buffers) => self.prepare(buffers),
@@ -206,31 +214,40 @@ impl Program {
             }
         };
         slot.post(operation, &post);
-        let Ok(buffers) = buffers else {
-            slot.set_done(operation);
-            slot.set_complete(operation);
-            self.ring(0..inner.size);
-            return Ok(());
+        let failure = match buffers {
+            Ok(buffers) => {
+                self.ring_peers();
+                flows.fill(Default::default());
+                let mut step = Step::new(self, operation, post, *buffers, flows);
+                inner.wait(bell, self.patience, &mut step)?;
+                self.methods.store(step.methods(), Ordering::Relaxed);
+                step.failure()
+            }
+            Err(error) => {
+                slot.set_done(operation);
+                self.ring_peers();
+                Some(Failure { rank, status: error.status })
+            }
         };
-        self.ring_peers();
-        flows.fill(Default::default());
-        let mut step = Step::new(self, operation, post, *buffers, flows);
-        inner.wait(bell, deadline, &mut step)?;
-        let fault = step.fault();
-        self.methods.store(step.methods(), Ordering::Relaxed);
-
-        if self.exit_sync == ExitSync::Everyone {
-            slot.set_complete(operation);
-            self.ring(0..inner.size);
-            let mut others = Everyone::new(0..inner.size, |rank| self.segment.slot(rank).is_complete(operation));
-            inner.wait(bell, deadline, &mut others)?;
+        match (self.exit_sync, failure) {
+            (ExitSync::Everyone, _) => self.wait_for_everyone(operation, failure),
+            (_, Some(failure)) => Err(failure.into()),
+            (_, None) => Ok(()),
         }
-        match fault {
+    }
+
+    /// Tells how the operation ended here, and returns how it ended on the lowest rank where it failed.
+    fn wait_for_everyone(&self, operation: Operation, own: Option<Failure>) -> Result<()> {
+        let inner = &*self.communicator.0;
+        let ranks = 0..inner.size;
+        self.segment.slot(inner.rank).set_complete(operation, Failure::pack(own));
+        self.ring(ranks.clone());
+        let outcome = |rank: usize| self.segment.slot(rank).outcome(operation);
+        let mut others = Everyone::new(ranks.clone(), |rank| outcome(rank).is_some());
+        inner.wait(self.segment.bell(inner.rank), self.patience, &mut others)?;
+        match ranks.filter_map(outcome).find_map(Failure::unpack) {
+            Some(failure) => Err(failure.into()),
             None => Ok(()),
-            Some((faulty, status)) => Err(Error::new(
-                status,
-                format!("rank {faulty} could not take part in this operation: its own error text says why"),
-            )),
         }
     }
 
@@ -283,11 +300,11 @@ impl<I: Iterator<Item = usize>, F: Fn(usize) -> bool> Everyone<I, F> {
 }
 
 impl<I: Iterator<Item = usize> + Clone, F: Fn(usize) -> bool> Pending for Everyone<I, F> {
-    fn progress(&mut self) -> Result<bool> {
+    fn progress(&mut self) -> Result<Progress> {
         while self.current.is_some_and(&self.is_true) {
             self.current = self.left.next();
         }
-        Ok(self.current.is_none())
+        Ok(if self.current.is_none() { Progress::Finished } else { Progress::Idle })
     }
 
     fn awaited(&self, visit: &mut dyn FnMut(usize)) {
@@ -295,7 +312,37 @@ impl<I: Iterator<Item = usize> + Clone, F: Fn(usize) -> bool> Pending for Everyo
     }
 }
 
-/// The status that a number in a post means.
-pub(super) fn posted_status(code: i32) -> Option<Status> {
-    (code != 0).then(|| Status::from_code(code).unwrap_or(Status::Internal))
+/// An operation that failed because a rank could not take part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    /// The rank whose arguments are at fault.
+    pub rank: usize,
+    /// What its own call returns.
+    pub status: Status,
+}
+
+impl Failure {
+    fn pack(failure: Option<Failure>) -> u64 {
+        failure.map_or(0, |failure| (failure.rank as u64) << 32 | failure.status as u64)
+    }
+
+    fn unpack(word: u64) -> Option<Failure> {
+        let rank = (word >> 32) as usize;
+        Failure::posted(rank, word as u32 as i32)
+    }
+
+    /// What a rank posted as its fault; 0 is none.
+    pub fn posted(rank: usize, fault: i32) -> Option<Failure> {
+        (fault != 0).then(|| Failure { rank, status: Status::from_code(fault).unwrap_or(Status::Internal) })
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Error {
+        let rank = failure.rank;
+        Error::new(
+            failure.status,
+            format!("rank {rank} could not take part in this operation: its own error text says why"),
+        )
+    }
 }

@@ -1,6 +1,7 @@
 //! A host stream: a thread that runs queued operations in order while the caller computes.
 
 use super::program::{Buffers, Program};
+use super::thread;
 use crate::error::{Error, Result};
 use crate::transport::Operation;
 use std::collections::VecDeque;
@@ -58,13 +59,16 @@ impl Shared {
                 state.running = true;
                 drop(state);
                 self.changed.notify_all();
-                let told = job.buffers.is_err();
+                let told = job.buffers.as_ref().map(drop).map_err(Error::clone);
                 let result = job.program.run(job.operation, job.buffers);
                 drop(job.program);
                 state = self.lock();
                 state.running = false;
-                if let (Err(error), false) = (result, told) {
-                    state.failure.get_or_insert(error);
+                match result {
+                    Err(error) if told != Err(error.clone()) => {
+                        state.failure.get_or_insert(error);
+                    }
+                    _ => {}
                 }
                 self.changed.notify_all();
             } else if state.closed {
@@ -82,8 +86,7 @@ impl Stream {
         let state = State { queue: VecDeque::with_capacity(CAPACITY), running: false, closed: false, failure: None };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
         let worker = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("boxwise-stream".into()).spawn(move || worker.work());
-        let thread = thread.map_err(|error| Error::os("cannot start a stream's thread", &error))?;
+        let thread = thread::spawn("boxwise-stream", move || worker.work())?;
         Ok(Stream { shared, thread: Some(thread) })
     }
 

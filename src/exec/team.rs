@@ -1,7 +1,8 @@
 //! The copy threads of one handle: each takes its part of every large copy.
 
+use super::thread;
 use crate::copy::Kernel;
-use crate::error::{Error, Result, catch_panic};
+use crate::error::{Result, catch_panic};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -93,9 +94,7 @@ impl Team {
         let mut team = Team { shared: Arc::new(Shared::default()), helpers: Vec::new() };
         for part in 1..threads as usize {
             let shared = Arc::clone(&team.shared);
-            let helper = std::thread::Builder::new().name("boxwise-copy".into());
-            let started = helper.spawn(move || shared.help(part, threads as usize));
-            team.helpers.push(started.map_err(|error| Error::os("cannot start a copy thread", &error))?);
+            team.helpers.push(thread::spawn("boxwise-copy", move || shared.help(part, threads as usize))?);
         }
         Ok(team)
     }
@@ -116,9 +115,14 @@ impl Team {
         state.busy = self.helpers.len();
         drop(state);
         self.shared.changed.notify_all();
-        // SAFETY: the caller vouches for the copy.
-        unsafe { copy.run_part(0, self.helpers.len() + 1) };
+        // Whatever happens here, the helpers use the caller's memory until they have finished.
+        let copied = catch_panic(|| {
+            // SAFETY: the caller vouches for the copy.
+            unsafe { copy.run_part(0, self.helpers.len() + 1) };
+            Ok(())
+        });
         let mut state = self.shared.lock();
+        state.panicked |= copied.is_err();
         while state.busy > 0 {
             state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }

@@ -60,7 +60,7 @@ fn difference(first: &Descriptor, other: &Descriptor) -> Option<(&'static str, i
 /// The part of the validation that each rank does for its own boxes against all others, after `check_table`:
 /// no other rank holds an element of its input (unless replicas are allowed), and every element of its output is
 /// held by some rank (unless uncovered elements are allowed). The detail does not name `rank` itself: the ranks
-/// exchange their verdicts, and [`agree`](super::agree) puts the rank before the detail.
+/// exchange their verdicts, which puts the rank before the detail.
 pub fn check_own(table: &[Descriptor], rank: usize) -> Result<()> {
     let options = &table[rank].options;
     if !options.allow_replicas {

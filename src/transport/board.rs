@@ -20,9 +20,16 @@ impl JobBoard {
         Ok(JobBoard(File::from(fd)))
     }
 
-    /// Launcher: the variable that tells the ranks where the board is, and its value.
-    pub fn variable(&self) -> (&'static str, String) {
-        (config::BOARD.name, format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()))
+    /// Launcher: the variables that a rank needs to find the others, and their values. `job` is the job's name.
+    pub fn variables(&self, job: &str, rank: usize) -> io::Result<[(&'static str, String); 4]> {
+        let board = format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd());
+        let size = self.0.metadata()?.len();
+        Ok([
+            (config::RANK.name, rank.to_string()),
+            (config::SIZE.name, size.to_string()),
+            (config::JOB.name, job.to_string()),
+            (config::BOARD.name, board),
+        ])
     }
 
     /// Launcher: notes that a rank has ended.

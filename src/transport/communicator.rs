@@ -2,13 +2,13 @@
 
 use super::board::JobBoard;
 use super::boot::Boot;
-use super::control::{Cause, Control, EXCHANGE_BYTES};
+use super::control::{Call, Cause, Control, EXCHANGE_BYTES};
 use super::liveness::Watch;
 use super::memory::{self, Mapping};
 use super::segments::Segments;
 use super::star::Star;
 use super::sync::Ordering;
-use super::wait::{Deadline, Pending};
+use super::wait::{Patience, Pending, Progress, timed_out};
 use super::{cross_memory, launch};
 use crate::config;
 use crate::error::{Error, Result, Status};
@@ -16,6 +16,7 @@ use bytemuck::{Pod, Zeroable};
 use once_cell::sync::OnceCell;
 use std::ffi::CStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// Ranks that move data among themselves. Clones are the same communicator.
 #[derive(Clone, Debug)]
@@ -33,8 +34,10 @@ pub struct Inner {
     pub spins: u32,
     pub segments: Segments,
     /// The other ranks' processes; `None` where the rank is a thread of this one.
-    watches: Vec<Option<Watch>>,
+    watches: Vec<Option<Arc<Watch>>>,
     star: Star,
+    /// The process that formed it: a forked child has a copy, but is not a rank.
+    process: u32,
     /// The number of exchanges so far. Locked for the whole of a collective call.
     collective: Mutex<u32>,
 }
@@ -43,7 +46,8 @@ pub struct Inner {
 pub struct Collective<'a> {
     inner: &'a Inner,
     exchanges: MutexGuard<'a, u32>,
-    deadline: Deadline,
+    call: Call,
+    patience: Patience,
 }
 
 impl Communicator {
@@ -51,14 +55,11 @@ impl Communicator {
     pub fn world() -> Result<Communicator> {
         static WORLD: OnceCell<Communicator> = OnceCell::new();
         WORLD
-            .get_or_try_init(|| {
-                let get = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-                match launch::find_job(get, std::os::unix::process::parent_id())? {
-                    None => Communicator::form(Star::Hub(Vec::new()), 0, 1),
-                    Some(job) => {
-                        let star = Star::meet(&job.name, job.rank, job.size, JobBoard::find().as_ref())?;
-                        Communicator::form(star, job.rank, job.size)
-                    }
+            .get_or_try_init(|| match launch::find_job(config::get, launch::launcher_process())? {
+                None => Communicator::form(Star::Hub(Vec::new()), 0, 1),
+                Some(job) => {
+                    let star = Star::meet(&job.name, job.rank, job.size, JobBoard::find().as_ref())?;
+                    Communicator::form(star, job.rank, job.size)
                 }
             })
             .cloned()
@@ -87,11 +88,17 @@ impl Communicator {
         if size == 0 || rank >= size {
             return Err(Error::invalid_argument(format!("rank {rank} of {size} in the boot table")));
         }
-        let mine = Introduction::own()?;
+        // A rank that cannot introduce itself takes part all the same: the others are in the allgather.
+        let own = Introduction::own();
+        let mine = own.clone().unwrap_or(Introduction::zeroed());
         let mut all = vec![Introduction::zeroed(); size];
         boot.allgather(bytemuck::bytes_of(&mine), bytemuck::cast_slice_mut(&mut all))?;
         if all[rank] != mine {
             return Err(Error::new(Status::Transport, "the boot table's allgather did not return what rank put in"));
+        }
+        own?;
+        if let Some(silent) = all.iter().position(|other| *other == Introduction::zeroed()) {
+            return Err(Error::new(Status::Transport, format!("rank {silent} cannot introduce itself")));
         }
         if let Some(other) = all.iter().position(|other| other.machine != all[0].machine) {
             return Err(Error::new(
@@ -106,7 +113,9 @@ impl Communicator {
             ));
         }
         let star = Star::meet(&format!("{:032x}", u128::from_ne_bytes(all[0].token)), rank, size, None)?;
-        Communicator::form(star, rank, size)
+        let communicator = Communicator::form(star, rank, size)?;
+        boot.barrier()?;
+        Ok(communicator)
     }
 
     /// Shares the control segment and gets to know the other processes.
@@ -118,7 +127,7 @@ impl Communicator {
                 star.give(&created)?;
                 created?
             }
-            Star::Spoke(_) => star.take(|| Ok(()))?,
+            Star::Spoke(_) => star.take(|| Ok(()))??,
         };
         let control = Control::new(Mapping::new(&segment, bytes)?, size);
         let member = control.member(rank);
@@ -126,15 +135,14 @@ impl Communicator {
         member.probe_address.store(cross_memory::probe_address(), Ordering::Relaxed);
         let mut inner = Inner::new(rank, size, control, Vec::new(), false, star);
         // Until processes are watched, a connection that ends tells rank 0 and the others of a lost rank.
-        inner.collective(Deadline::NEVER).exchange(&[])?;
+        inner.collective(Call::Form, None).exchange(&[])?;
         inner.watches = inner.watch_others()?;
         let reads_others = inner.probe_next();
-        let mut collective = inner.collective(Deadline::NEVER);
-        // Whoever takes part was alive after all had opened their watches: no watch is of a later process.
-        let votes = collective.exchange(&[reads_others as u8])?;
-        drop(collective);
+        // Whoever takes part still lived when the others opened their watches, or is seen to have gone by rank 0.
+        let votes = inner.collective(Call::Form, None).exchange(&[reads_others as u8])?;
         inner.cross_memory = votes.iter().all(|vote| *vote != 0);
-        log::debug!("rank {rank} of {size}: cross-memory attach {}", if inner.cross_memory { "works" } else { "off" });
+        let how = if inner.cross_memory { "works" } else { "is not used" };
+        log::info!("rank {rank} of a communicator of {size}; cross-memory attach {how}");
         Ok(Communicator(Arc::new(inner)))
     }
 
@@ -150,7 +158,7 @@ impl Communicator {
 
     /// Returns after every rank has called it. Collective.
     pub fn barrier(&self) -> Result<()> {
-        self.0.collective(Deadline::NEVER).exchange(&[]).map(drop)
+        self.0.collective(Call::Barrier, None).exchange(&[]).map(drop)
     }
 }
 
@@ -159,7 +167,7 @@ impl Inner {
         rank: usize,
         size: usize,
         control: Control,
-        watches: Vec<Option<Watch>>,
+        watches: Vec<Option<Arc<Watch>>>,
         cross_memory: bool,
         star: Star,
     ) -> Inner {
@@ -175,14 +183,15 @@ impl Inner {
             segments: Segments::default(),
             watches,
             star,
+            process: std::process::id(),
             collective: Mutex::new(0),
         }
     }
 
     /// Begins a collective call.
-    pub fn collective(&self, deadline: Deadline) -> Collective<'_> {
+    pub fn collective(&self, call: Call, patience: Patience) -> Collective<'_> {
         let exchanges = self.collective.lock().unwrap_or_else(PoisonError::into_inner);
-        Collective { inner: self, exchanges, deadline }
+        Collective { inner: self, exchanges, call, patience }
     }
 
     /// Whether that rank is a thread of this process.
@@ -192,7 +201,13 @@ impl Inner {
 
     /// That rank's process.
     pub fn pid(&self, rank: usize) -> u32 {
-        self.watches[rank].as_ref().map_or_else(std::process::id, Watch::pid)
+        self.watches[rank].as_ref().map_or_else(std::process::id, |watch| watch.pid())
+    }
+
+    /// Whether that rank's process has ended.
+    pub fn has_died(&self, rank: usize) -> bool {
+        let has_ended = self.watches.get(rank).and_then(Option::as_ref).is_some_and(|watch| watch.has_ended());
+        has_ended || self.star.has_hung_up(rank)
     }
 
     /// Why nothing more can be expected of that rank, if so.
@@ -200,14 +215,13 @@ impl Inner {
         if self.control.member(rank).left.load(Ordering::Acquire) != 0 {
             return Some(Cause::Left);
         }
-        let has_ended = self.watches.get(rank).and_then(Option::as_ref).is_some_and(Watch::has_ended);
-        (has_ended || self.star.has_hung_up(rank)).then_some(Cause::Died)
+        self.has_died(rank).then_some(Cause::Died)
     }
 
-    fn watch_others(&self) -> Result<Vec<Option<Watch>>> {
+    fn watch_others(&self) -> Result<Vec<Option<Arc<Watch>>>> {
         let own = std::process::id();
         let pids = self.control.members().map(|member| member.pid.load(Ordering::Relaxed));
-        pids.map(|pid| if pid == own { Ok(None) } else { Watch::new(pid).map(Some) }).collect()
+        pids.map(|pid| if pid == own { Ok(None) } else { Watch::on(pid).map(Some) }).collect()
     }
 
     /// Whether this rank can read the plain memory of the next rank that is another process.
@@ -224,6 +238,9 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        if self.process != std::process::id() {
+            return;
+        }
         self.control.member(self.rank).left.store(1, Ordering::Release);
         for member in self.control.members() {
             member.bell.ring();
@@ -241,11 +258,18 @@ impl Collective<'_> {
         }
         *self.exchanges = self.exchanges.wrapping_add(1);
         let exchange = *self.exchanges;
-        control.member(*rank).contribute(exchange, mine);
+        control.member(*rank).contribute(exchange, self.call, mine);
         let others = || (1..*size).map(|step| control.member((rank + step) % size));
         others().for_each(|member| member.bell.ring());
         let mut arrivals = Arrivals { control, size: *size, exchange, first: 0 };
-        self.inner.wait(&control.member(*rank).bell, self.deadline, &mut arrivals)?;
+        self.inner.wait(&control.member(*rank).bell, self.patience, &mut arrivals)?;
+        let first = control.member(0).call(exchange);
+        if let Some(other) = control.members().position(|member| member.call(exchange) != first) {
+            return Err(Error::invalid_state(format!(
+                "ranks 0 and {other} are in different collective calls on this communicator; all ranks must make the \
+                 same calls in the same order"
+            )));
+        }
         let mut all = vec![0; mine.len() * size];
         if !mine.is_empty() {
             let members = control.members().zip(all.chunks_mut(mine.len()));
@@ -264,12 +288,31 @@ impl Collective<'_> {
                 inner.star.give(&created).inspect_err(|_| drop(inner.give_up(Cause::Failed, inner.rank)))?;
                 created?
             }
-            Star::Spoke(_) => inner.star.take(|| match inner.control.broken() {
-                Some(error) => Err(error),
-                None => inner.is_lost(0).map_or(Ok(()), |cause| Err(inner.give_up(cause, 0))),
-            })?,
+            Star::Spoke(_) => {
+                let started = Instant::now();
+                let give_up = || match (inner.control.broken(), inner.is_lost(0)) {
+                    (Some(error), _) => Err(error),
+                    (None, Some(cause)) => Err(inner.give_up(cause, 0)),
+                    (None, None) if self.patience.is_some_and(|patience| started.elapsed() >= patience) => {
+                        inner.give_up(Cause::TimedOut(0), inner.rank);
+                        Err(timed_out(inner.rank, &[0]))
+                    }
+                    (None, None) => Ok(()),
+                };
+                // Where nothing can come any more, the communicator ends.
+                inner.star.take(give_up).inspect_err(|_| drop(inner.give_up(Cause::Failed, inner.rank)))??
+            }
         };
         Mapping::new(&segment, bytes?)
+    }
+}
+
+impl Drop for Collective<'_> {
+    fn drop(&mut self) {
+        // A bug of ours must not leave the others waiting.
+        if std::thread::panicking() {
+            self.inner.give_up(Cause::Failed, self.inner.rank);
+        }
     }
 }
 
@@ -283,11 +326,11 @@ struct Arrivals<'a> {
 }
 
 impl Pending for Arrivals<'_> {
-    fn progress(&mut self) -> Result<bool> {
+    fn progress(&mut self) -> Result<Progress> {
         while self.first < self.size && self.control.member(self.first).has_arrived(self.exchange) {
             self.first += 1;
         }
-        Ok(self.first == self.size)
+        Ok(if self.first == self.size { Progress::Finished } else { Progress::Idle })
     }
 
     fn awaited(&self, visit: &mut dyn FnMut(usize)) {

@@ -11,7 +11,7 @@ pub const EXCHANGE_BYTES: usize = 1024;
 /// At the start of the segment.
 #[repr(C, align(64))]
 struct Header {
-    /// 0, or why the communicator is out of use: cause in the upper half, rank in the lower.
+    /// 0, or why the communicator is out of use.
     broken: AtomicU64,
 }
 
@@ -29,7 +29,27 @@ pub struct Member {
     /// Where it sleeps.
     pub bell: Bell,
     /// What it contributes: exchanges take turns, so that a fast rank does not overwrite what a slow one reads.
-    contributions: [[AtomicU64; EXCHANGE_BYTES / 8]; 2],
+    contributions: [Contribution; 2],
+}
+
+#[repr(C)]
+struct Contribution {
+    /// Which call it belongs to.
+    call: AtomicU32,
+    words: [AtomicU64; EXCHANGE_BYTES / 8],
+}
+
+/// The collective calls, so that ranks which are in different ones are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// Forming the communicator.
+    Form,
+    /// A barrier.
+    Barrier,
+    /// Allocating shared memory.
+    Malloc,
+    /// Making a reshape.
+    Make,
 }
 
 /// Why a communicator is out of use.
@@ -39,14 +59,35 @@ pub enum Cause {
     Died,
     /// That rank destroyed its communicator while others still waited for it.
     Left,
-    /// That rank waited longer than it wanted to.
-    TimedOut,
+    /// That rank waited longer than it wanted to, last for this one.
+    TimedOut(usize),
     /// That rank could not do its part.
     Failed,
 }
 
 impl Cause {
-    const ALL: [Cause; 4] = [Cause::Died, Cause::Left, Cause::TimedOut, Cause::Failed];
+    /// As one word that is not 0: kind, other rank, rank, from the top.
+    fn pack(self, rank: usize) -> u64 {
+        let (kind, other) = match self {
+            Cause::Died => (1, 0),
+            Cause::Left => (2, 0),
+            Cause::TimedOut(other) => (3, other),
+            Cause::Failed => (4, 0),
+        };
+        kind << 60 | (other as u64) << 30 | rank as u64
+    }
+
+    fn unpack(word: u64) -> Option<(Cause, usize)> {
+        let [other, rank] = [word >> 30, word].map(|bits| bits as usize & ((1 << 30) - 1));
+        let cause = match word >> 60 {
+            1 => Cause::Died,
+            2 => Cause::Left,
+            3 => Cause::TimedOut(other),
+            4 => Cause::Failed,
+            _ => return None,
+        };
+        Some((cause, rank))
+    }
 }
 
 /// A rank's view of the control segment.
@@ -88,19 +129,17 @@ impl Control {
 
     /// Puts the communicator out of use; the first cause stays.
     pub fn break_off(&self, cause: Cause, rank: usize) {
-        let word = (cause as u64 + 1) << 32 | rank as u64;
+        let word = cause.pack(rank);
         let _ = self.header().broken.compare_exchange(0, word, Ordering::AcqRel, Ordering::Acquire);
     }
 
     /// Why the communicator is out of use, if it is.
     pub fn broken(&self) -> Option<Error> {
-        let word = self.header().broken.load(Ordering::Acquire);
-        let cause = *Cause::ALL.get(((word >> 32) as usize).checked_sub(1)?)?;
-        let rank = word as u32;
+        let (cause, rank) = Cause::unpack(self.header().broken.load(Ordering::Acquire))?;
         let what = match cause {
             Cause::Died => format!("the process of rank {rank} has ended"),
             Cause::Left => format!("rank {rank} has destroyed its communicator"),
-            Cause::TimedOut => format!("rank {rank} gave up after its timeout"),
+            Cause::TimedOut(other) => format!("rank {rank} gave up, after its timeout, to wait for rank {other}"),
             Cause::Failed => format!("rank {rank} could not do its part"),
         };
         Some(Error::new(
@@ -112,9 +151,10 @@ impl Control {
 
 impl Member {
     /// Owner: puts a contribution there, then announces it.
-    pub fn contribute(&self, exchange: u32, bytes: &[u8]) {
-        let words = &self.contributions[exchange as usize & 1];
-        for (word, chunk) in words.iter().zip(bytes.chunks(8)) {
+    pub fn contribute(&self, exchange: u32, call: Call, bytes: &[u8]) {
+        let contribution = &self.contributions[exchange as usize & 1];
+        contribution.call.store(call as u32, Ordering::Relaxed);
+        for (word, chunk) in contribution.words.iter().zip(bytes.chunks(8)) {
             let mut padded = [0; 8];
             padded[..chunk.len()].copy_from_slice(chunk);
             word.store(u64::from_ne_bytes(padded), Ordering::Relaxed);
@@ -127,9 +167,14 @@ impl Member {
         self.arrived.load(Ordering::Acquire).wrapping_sub(exchange) as i32 >= 0
     }
 
+    /// The call that the contribution belongs to, once it is there.
+    pub fn call(&self, exchange: u32) -> u32 {
+        self.contributions[exchange as usize & 1].call.load(Ordering::Relaxed)
+    }
+
     /// The contribution, once it is there.
     pub fn contribution(&self, exchange: u32, bytes: &mut [u8]) {
-        let words = &self.contributions[exchange as usize & 1];
+        let words = &self.contributions[exchange as usize & 1].words;
         for (word, chunk) in words.iter().zip(bytes.chunks_mut(8)) {
             chunk.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes()[..chunk.len()]);
         }

@@ -1,6 +1,6 @@
 //! Cross-memory attach: one process reads the plain memory of another with `process_vm_readv`.
 
-use crate::error::{Error, Result, Status};
+use crate::error::{Error, Result};
 use std::io;
 
 /// The most runs one system call takes.
@@ -55,11 +55,7 @@ impl Reader {
                     continue;
                 }
                 self.count = 0;
-                let status = match error.raw_os_error() {
-                    Some(libc::ESRCH) => Status::PeerLost,
-                    _ => Status::Transport,
-                };
-                return Err(Error::new(status, format!("process_vm_readv from process {}: {error}", self.pid)));
+                return Err(Error::os(format_args!("process_vm_readv from process {}", self.pid), &error));
             }
             // A call moves at most 2 GiB and may stop early: go on where it stopped, also within a run.
             let mut moved = read as usize;

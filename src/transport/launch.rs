@@ -23,8 +23,10 @@ struct Launcher {
     local_size: &'static [&'static str],
     /// A variable that holds the number of nodes.
     nodes: Option<&'static str>,
-    /// Variables that together name the job; where none is set the parent process does.
+    /// Variables that together name the job.
     job: &'static [&'static str],
+    /// Whether these need the launcher's process to tell this job from another.
+    job_needs_process: bool,
 }
 
 /// In the order asked: the innermost launcher first, since Slurm's variables are also there under the others.
@@ -36,6 +38,7 @@ const LAUNCHERS: [Launcher; 3] = [
         local_size: &["OMPI_COMM_WORLD_LOCAL_SIZE"],
         nodes: None,
         job: &["PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"],
+        job_needs_process: false,
     },
     Launcher {
         name: "PMI",
@@ -44,6 +47,7 @@ const LAUNCHERS: [Launcher; 3] = [
         local_size: &["MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"],
         nodes: Some("SLURM_STEP_NUM_NODES"),
         job: &["PMI_JOBID", "SLURM_JOB_ID", "SLURM_STEP_ID"],
+        job_needs_process: true,
     },
     Launcher {
         name: "Slurm",
@@ -52,12 +56,17 @@ const LAUNCHERS: [Launcher; 3] = [
         local_size: &[],
         nodes: Some("SLURM_STEP_NUM_NODES"),
         job: &["SLURM_JOB_ID", "SLURM_STEP_ID"],
+        job_needs_process: false,
     },
 ];
 
+/// Set by launchers of parallel jobs whose other variables are not known here.
+const SIGNS: [&str; 6] =
+    ["OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_SIZE", "PMI_RANK", "PMIX_RANK", "SLURM_STEP_NUM_TASKS"];
+
 /// The job, `None` for a process that no launcher started; an error where the variables do not say that all ranks
-/// are on this node. `get` reads a variable, `parent` is the parent process.
-pub fn find_job(get: impl Fn(&str) -> Option<String>, parent: u32) -> Result<Option<Job>> {
+/// are on this node. `get` reads a variable, `launcher_process` is [`launcher_process`].
+pub fn find_job(get: impl Fn(&str) -> Option<String>, launcher_process: u32) -> Result<Option<Job>> {
     let own = [config::RANK.name, config::SIZE.name, config::JOB.name];
     if own.iter().any(|name| get(name).is_some()) {
         let [rank, size, job] = own.map(&get);
@@ -71,17 +80,36 @@ pub fn find_job(get: impl Fn(&str) -> Option<String>, parent: u32) -> Result<Opt
         let (Some(rank), Some(size)) = (get(launcher.rank), get(launcher.size)) else { continue };
         let (rank, size) = parse(launcher.rank, &rank, launcher.size, &size)?;
         launcher.require_one_node(&get, size)?;
-        let ids: Vec<String> = launcher.job.iter().filter_map(|name| get(name)).collect();
-        let id = if ids.is_empty() { format!("parent-{parent}") } else { ids.join(".") };
-        return Ok(Some(Job { rank, size, name: format!("{}.{id}", launcher.rank) }));
-    }
-    // A rank without a size, or the reverse: some parallel job, and never a world of one inside it.
-    for launcher in &LAUNCHERS[..2] {
-        if let Some(name) = [launcher.rank, launcher.size].into_iter().find(|name| get(name).is_some()) {
-            return Err(unavailable(format!("{name} is set, but not the rest of {}'s variables", launcher.name)));
+        let mut name = vec![launcher.rank.to_string()];
+        name.extend(launcher.job.iter().filter_map(|variable| get(variable)));
+        if launcher.job_needs_process || name.len() == 1 {
+            name.push(format!("by-{launcher_process}"));
         }
+        return Ok(Some(Job { rank, size, name: name.join(".") }));
     }
-    Ok(None)
+    // Some parallel job, and never a world of one inside it.
+    if let Some(sign) = SIGNS.into_iter().find(|sign| get(sign).is_some()) {
+        return Err(unavailable(format!("{sign} is set, but not the variables that say how many ranks are where")));
+    }
+    match get("SLURM_PROCID").as_deref() {
+        // In a batch script outside any step there is one process, whatever the allocation holds.
+        None | Some("0") => Ok(None),
+        Some(rank) => Err(unavailable(format!("SLURM_PROCID is {rank}, but SLURM_STEP_NUM_TASKS is not set"))),
+    }
+}
+
+/// The process that started the ranks of this job, as far as it can be told. Hydra starts each rank in a session of
+/// its own, so that the first process of the session is its child, whatever scripts lie between that and this one.
+pub fn launcher_process() -> u32 {
+    let hydra = std::env::var_os("PMI_FD").is_some();
+    // SAFETY: asks for a number of this process.
+    let session = unsafe { libc::getsid(0) };
+    let parent_of_session = || {
+        let stat = std::fs::read_to_string(format!("/proc/{session}/stat")).ok()?;
+        // The name in parentheses may hold anything: state and parent come after the last one.
+        stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
+    };
+    hydra.then(parent_of_session).flatten().unwrap_or_else(std::os::unix::process::parent_id)
 }
 
 impl Launcher {
@@ -150,7 +178,7 @@ mod tests {
         ];
         assert_eq!(find(&ompi), job(0, 4, "OMPI_COMM_WORLD_RANK.x"));
         let pmi = [("PMI_RANK", "3"), ("PMI_SIZE", "4"), ("MPI_LOCALNRANKS", "4")];
-        assert_eq!(find(&pmi), job(3, 4, "PMI_RANK.parent-77"));
+        assert_eq!(find(&pmi), job(3, 4, "PMI_RANK.by-77"));
         let slurm = [
             ("SLURM_PROCID", "1"),
             ("SLURM_STEP_NUM_TASKS", "2"),
@@ -159,7 +187,8 @@ mod tests {
             ("SLURM_STEP_ID", "0"),
         ];
         assert_eq!(find(&slurm), job(1, 2, "SLURM_PROCID.8.0"));
-        // In a batch script outside any step there is one process, whatever the allocation holds.
+        let in_slurm = [&pmi[..], &slurm[3..]].concat();
+        assert_eq!(find(&in_slurm), job(3, 4, "PMI_RANK.8.0.by-77"));
         assert_eq!(find(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4")]), Ok(None));
     }
 
@@ -171,6 +200,8 @@ mod tests {
             &[("OMPI_COMM_WORLD_RANK", "0")],
             &[("PMI_RANK", "0"), ("PMI_SIZE", "4")],
             &[("PMI_SIZE", "4")],
+            &[("PMIX_RANK", "0")],
+            &[("SLURM_PROCID", "1"), ("SLURM_NTASKS", "3")],
             &[("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "2"), ("SLURM_STEP_NUM_NODES", "2")],
             &[("BOXWISE_RANK", "0")],
             &[("BOXWISE_RANK", "2"), ("BOXWISE_SIZE", "2"), ("BOXWISE_JOB", "j")],

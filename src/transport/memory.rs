@@ -1,6 +1,6 @@
 //! Shared memory without a name: `memfd`s, which vanish with the last process that holds them, and their mappings.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Status};
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -21,14 +21,14 @@ pub fn create(name: &CStr, bytes: usize) -> Result<OwnedFd> {
             fd => OwnedFd::from_raw_fd(fd),
         }
     };
-    let length = i64::try_from(bytes).map_err(|_| Error::new(crate::error::Status::OutOfMemory, what()))?;
+    let length = i64::try_from(bytes).map_err(|_| Error::new(Status::OutOfMemory, what()))?;
     // SAFETY: plain system call on a descriptor that we own.
     if unsafe { libc::ftruncate(fd.as_raw_fd(), length) } != 0 {
         let error = io::Error::last_os_error();
         return Err(match error.raw_os_error() {
             // More than a file can be: to the caller, more memory than there is.
             Some(libc::EFBIG | libc::EINVAL | libc::ENOSPC) => {
-                Error::new(crate::error::Status::OutOfMemory, format!("{}: {error}", what()))
+                Error::new(Status::OutOfMemory, format!("{}: {error}", what()))
             }
             _ => Error::os(what(), &error),
         });
@@ -98,7 +98,7 @@ impl Mapping {
             // Kernels before 5.14 do not know the advice: pages then appear when they are first written.
             Some(libc::EINVAL) => Ok(()),
             _ => Err(Error::new(
-                crate::error::Status::OutOfMemory,
+                Status::OutOfMemory,
                 format!("cannot get the pages of {bytes} bytes of shared memory: {error}"),
             )),
         }
@@ -112,12 +112,23 @@ impl Drop for Mapping {
     }
 }
 
-/// Bytes of memory that the machine can still give out, as far as it tells.
+/// Bytes of memory that the machine, and the control group of this process, can still give out, as far as they tell.
 pub fn available_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let kib = |key: &str| -> Option<u64> {
         let line = text.lines().find(|line| line.starts_with(key))?;
         line.split_ascii_whitespace().nth(1)?.parse().ok()
     };
-    Some((kib("MemAvailable:")? + kib("SwapFree:").unwrap_or(0)) * 1024)
+    let machine = (kib("MemAvailable:")? + kib("SwapFree:").unwrap_or(0)) * 1024;
+    Some(machine.min(group_bytes().unwrap_or(u64::MAX)))
+}
+
+/// What the limit of the control group leaves; `None` without a limit.
+fn group_bytes() -> Option<u64> {
+    let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    let group = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let number = |file: &str| -> Option<u64> {
+        std::fs::read_to_string(format!("/sys/fs/cgroup{group}/{file}")).ok()?.trim().parse().ok()
+    };
+    Some(number("memory.max")?.saturating_sub(number("memory.current")?))
 }

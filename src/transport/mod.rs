@@ -33,9 +33,8 @@ pub use boot::Boot;
 pub use communicator::Communicator;
 pub use segments::SharedBuffer;
 
-pub(crate) use control::{Cause, EXCHANGE_BYTES};
+pub(crate) use control::{Call, Cause, EXCHANGE_BYTES};
 pub(crate) use cross_memory::Reader;
 pub(crate) use plan_segment::PlanSegment;
-pub(crate) use ring::PIECE_BYTES;
 pub(crate) use slot::{Operation, Post, Reach};
-pub(crate) use wait::{Deadline, Pending};
+pub(crate) use wait::{Patience, Pending, Progress, patience};

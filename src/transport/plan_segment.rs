@@ -2,7 +2,7 @@
 
 use super::bell::Bell;
 use super::memory::Mapping;
-use super::ring::{RING_BYTES, Ring};
+use super::ring::{Ring, piece_bytes, ring_bytes};
 use super::slot::Slot;
 
 /// A rank's line to its peers in one plan.
@@ -22,7 +22,7 @@ pub struct PlanSegment {
 impl PlanSegment {
     /// Bytes of the segment for so many ranks. The rings take memory only once they are used.
     pub fn bytes(size: usize) -> Option<usize> {
-        size.checked_mul(size)?.checked_mul(RING_BYTES)?.checked_add(PlanSegment::rings_start(size))
+        size.checked_mul(size)?.checked_mul(ring_bytes(piece_bytes(size)))?.checked_add(PlanSegment::rings_start(size))
     }
 
     /// The view of a mapping of that many bytes, zeroed when it was created.
@@ -51,11 +51,17 @@ impl PlanSegment {
         &self.place(rank).bell
     }
 
+    /// The most bytes of a piece of a ring.
+    pub fn piece_bytes(&self) -> usize {
+        piece_bytes(self.size)
+    }
+
     /// The ring from one rank to another.
     pub fn ring(&self, sender: usize, receiver: usize) -> Ring<'_> {
         assert!(sender < self.size && receiver < self.size, "ranks {sender} and {receiver} of {}", self.size);
-        let start = PlanSegment::rings_start(self.size) + (receiver * self.size + sender) * RING_BYTES;
+        let piece_bytes = self.piece_bytes();
+        let start = PlanSegment::rings_start(self.size) + (receiver * self.size + sender) * ring_bytes(piece_bytes);
         // SAFETY: `new` checked that the mapping holds `size * size` rings after the places; zeroed bytes are a ring.
-        unsafe { Ring::at(self.mapping.base().add(start)) }
+        unsafe { Ring::at(self.mapping.base().add(start), piece_bytes) }
     }
 }

@@ -3,12 +3,18 @@
 use super::sync::{AtomicU32, Ordering};
 use std::marker::PhantomData;
 
-/// The most bytes of one piece.
-pub const PIECE_BYTES: usize = 64 << 10;
+/// The most bytes of one piece: what stays in the cache, and less for many ranks, which have a ring for each pair.
+pub fn piece_bytes(size: usize) -> usize {
+    ((512 << 10) / size.next_power_of_two()).clamp(8 << 10, 64 << 10)
+}
+
 /// Pieces that can be under way.
 const PIECES: u32 = 4;
-/// Bytes of a ring.
-pub const RING_BYTES: usize = size_of::<Counters>() + PIECES as usize * PIECE_BYTES;
+
+/// Bytes of a ring with pieces of so many bytes.
+pub fn ring_bytes(piece_bytes: usize) -> usize {
+    size_of::<Counters>() + PIECES as usize * piece_bytes
+}
 
 /// Each end writes a line of its own. Both counters wrap.
 #[repr(C, align(4096))]
@@ -25,6 +31,7 @@ struct Line(AtomicU32);
 pub struct Ring<'a> {
     counters: &'a Counters,
     pieces: *mut u8,
+    piece_bytes: usize,
     segment: PhantomData<&'a ()>,
 }
 
@@ -32,14 +39,16 @@ impl<'a> Ring<'a> {
     /// The ring at this address.
     ///
     /// # Safety
-    /// [`RING_BYTES`] bytes there, aligned to 4096, are a ring for as long as `'a`.
-    pub unsafe fn at(base: *mut u8) -> Ring<'a> {
+    /// [`ring_bytes`] bytes there, aligned to 4096, are a ring for as long as `'a`.
+    pub unsafe fn at(base: *mut u8, piece_bytes: usize) -> Ring<'a> {
         // SAFETY: the caller vouches for the memory.
-        unsafe { Ring { counters: &*base.cast(), pieces: base.add(size_of::<Counters>()), segment: PhantomData } }
+        unsafe {
+            Ring { counters: &*base.cast(), pieces: base.add(size_of::<Counters>()), piece_bytes, segment: PhantomData }
+        }
     }
 
     fn piece(&self, number: u32) -> *mut u8 {
-        self.pieces.wrapping_add((number % PIECES) as usize * PIECE_BYTES)
+        self.pieces.wrapping_add((number % PIECES) as usize * self.piece_bytes)
     }
 
     /// Sender: where to put the next piece, if there is room.

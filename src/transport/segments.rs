@@ -1,9 +1,9 @@
 //! The shared heap: memory that every rank of a communicator maps, each owning a part of it.
 
 use super::communicator::{Collective, Communicator, Inner};
+use super::control::Call;
 use super::memory::{HUGE_PAGE_BYTES, Mapping, PAGE_BYTES, available_bytes};
 use super::slot::Reach;
-use super::wait::Deadline;
 use crate::error::{Error, Result, Status, VERDICT_BYTES, agree, encode_verdict};
 use std::ops::Range;
 use std::sync::{PoisonError, RwLock};
@@ -61,7 +61,7 @@ impl Communicator {
     /// rank and be 0. With `Err`, this rank's arguments are faulty: it takes part, and all ranks return the fault.
     pub fn malloc(&self, bytes: Result<usize>) -> Result<*mut u8> {
         let Inner { rank, segments, .. } = &*self.0;
-        let mut collective = self.0.collective(Deadline::NEVER);
+        let mut collective = self.0.collective(Call::Malloc, None);
         let wishes = exchange_wishes(&mut collective, bytes)?;
         let parts = lay_out(&wishes)?;
         let total = parts.last().map_or(0, |part| part.end);

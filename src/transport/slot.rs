@@ -1,4 +1,4 @@
-//! What a rank tells its peers about the current operation of one plan: a cache line it alone writes.
+//! What a rank tells its peers about the current operation of one plan: a few cache lines it alone writes.
 //!
 //! Operations are numbered from 1 and wrap. A slot keeps the posts of two operations, so that a rank may post the
 //! next one while a slow peer still reads the last; before it posts operation `n` it waits until every peer is
@@ -42,6 +42,8 @@ pub struct Slot {
     posted: AtomicU32,
     done: AtomicU32,
     complete: AtomicU32,
+    /// How the two last operations ended here.
+    outcomes: [AtomicU64; 2],
     posts: [PostWords; 2],
 }
 
@@ -63,6 +65,7 @@ impl Slot {
             posted: AtomicU32::new(0),
             done: AtomicU32::new(0),
             complete: AtomicU32::new(0),
+            outcomes: [AtomicU64::new(0), AtomicU64::new(0)],
             posts: [words(), words()],
         }
     }
@@ -105,13 +108,16 @@ impl Slot {
         reached(self.done.load(Ordering::Acquire), operation)
     }
 
-    /// Owner: its output is whole and its input may be reused.
-    pub fn set_complete(&self, operation: Operation) {
+    /// Owner: its output is whole and its input may be reused, or `outcome`, which is not 0, says why not. All ranks
+    /// must have seen the owner complete the last operation.
+    pub fn set_complete(&self, operation: Operation, outcome: u64) {
+        self.outcomes[operation as usize & 1].store(outcome, Ordering::Relaxed);
         self.complete.store(operation, Ordering::Release);
     }
 
-    /// Peer: whether the operation is complete on the owner.
-    pub fn is_complete(&self, operation: Operation) -> bool {
-        reached(self.complete.load(Ordering::Acquire), operation)
+    /// Peer: the outcome of an operation that this rank has not completed, once it is complete on the owner.
+    pub fn outcome(&self, operation: Operation) -> Option<u64> {
+        let is_complete = reached(self.complete.load(Ordering::Acquire), operation);
+        is_complete.then(|| self.outcomes[operation as usize & 1].load(Ordering::Relaxed))
     }
 }

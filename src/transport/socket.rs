@@ -20,6 +20,8 @@ pub struct Packet {
     pub bytes: Vec<u8>,
     /// The descriptor that came with it.
     pub fd: Option<OwnedFd>,
+    /// A descriptor came that this process had no room for.
+    pub lost_fd: bool,
 }
 
 fn last(what: &str) -> Error {
@@ -81,7 +83,7 @@ impl Listener {
 
     /// The next connection of a process of the same user, if one comes within `most`; others are turned away.
     pub fn accept(&self, most: Duration) -> Result<Option<Socket>> {
-        if !readable(self.0.as_raw_fd(), most) {
+        if !is_ready(self.0.as_raw_fd(), libc::POLLIN, most) {
             return Ok(None);
         }
         // SAFETY: plain system call; the descriptor that comes back is ours alone.
@@ -100,8 +102,9 @@ impl Listener {
     }
 }
 
-fn readable(fd: RawFd, most: Duration) -> bool {
-    let mut entry = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+/// Whether one of these events comes within `most`; an interrupted wait counts as none.
+pub fn is_ready(fd: RawFd, events: libc::c_short, most: Duration) -> bool {
+    let mut entry = libc::pollfd { fd, events, revents: 0 };
     // SAFETY: one valid entry.
     unsafe { libc::poll(&mut entry, 1, most.as_millis().min(i32::MAX as u128) as i32) > 0 }
 }
@@ -145,9 +148,7 @@ impl Socket {
 
     /// Whether the other end is closed.
     pub fn has_hung_up(&self) -> bool {
-        let mut entry = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
-        // SAFETY: one valid entry, and no time to wait.
-        unsafe { libc::poll(&mut entry, 1, 0) > 0 }
+        is_ready(self.0.as_raw_fd(), libc::POLLRDHUP, Duration::ZERO)
     }
 
     fn peer_user(&self) -> Result<u32> {
@@ -201,7 +202,7 @@ impl Socket {
 
     /// The next packet, if one comes within `most`.
     pub fn receive(&self, most: Duration) -> Result<Option<Packet>> {
-        if !readable(self.0.as_raw_fd(), most) {
+        if !is_ready(self.0.as_raw_fd(), libc::POLLIN, most) {
             return Ok(None);
         }
         let mut bytes = vec![0u8; PACKET_BYTES];
@@ -224,12 +225,14 @@ impl Socket {
         if length < 0 {
             return match io::Error::last_os_error() {
                 error if error.raw_os_error() == Some(libc::EINTR) => Ok(None),
-                error if error.raw_os_error() == Some(libc::ECONNRESET) => Ok(Some(Packet { bytes: vec![], fd: None })),
+                error if error.raw_os_error() == Some(libc::ECONNRESET) => {
+                    Ok(Some(Packet { bytes: vec![], fd: None, lost_fd: false }))
+                }
                 error => Err(Error::os("cannot receive from a peer", &error)),
             };
         }
         bytes.truncate(length as usize);
-        Ok(Some(Packet { bytes, fd }))
+        Ok(Some(Packet { bytes, fd, lost_fd: message.msg_flags & libc::MSG_CTRUNC != 0 }))
     }
 }
 

@@ -2,14 +2,12 @@
 
 use super::board::JobBoard;
 use super::socket::{Listener, Packet, Socket};
+use super::wait::LOOK;
 use crate::config;
 use crate::error::{Error, Result, Status, encode_verdict, read_fault};
 use bytemuck::{Pod, Zeroable};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
-
-/// How long one look at a socket may take before other reasons to give up are looked at.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// One rank's connections.
 #[derive(Debug)]
@@ -79,13 +77,21 @@ impl Star {
         Ok(())
     }
 
-    /// A spoke takes what the hub gives. `give_up` is asked now and then whether to stop waiting.
-    pub fn take(&self, mut give_up: impl FnMut() -> Result<()>) -> Result<OwnedFd> {
+    /// A spoke takes what the hub gives; the inner error is the reason why there is none. After an outer one the
+    /// connection is of no more use. `give_up` is asked now and then whether to stop waiting.
+    pub fn take(&self, mut give_up: impl FnMut() -> Result<()>) -> Result<Result<OwnedFd>> {
         let Star::Spoke(hub) = self else { unreachable!("only spokes take") };
         loop {
             match hub.receive(LOOK)? {
-                Some(Packet { fd: Some(fd), .. }) => return Ok(fd),
-                Some(Packet { bytes, fd: None }) => return Err(refusal(&bytes)),
+                Some(Packet { fd: Some(fd), .. }) => return Ok(Ok(fd)),
+                Some(Packet { lost_fd: true, .. }) => {
+                    let what = "cannot receive shared memory: this process has too many open files";
+                    return Ok(Err(Error::new(Status::Transport, what)));
+                }
+                Some(Packet { bytes, .. }) if bytes.is_empty() => {
+                    return Err(Error::new(Status::PeerLost, "rank 0 closed its connection"));
+                }
+                Some(Packet { bytes, .. }) => return Ok(Err(refusal(&bytes))),
                 None => give_up()?,
             }
         }
@@ -97,12 +103,9 @@ fn refuse(socket: &Socket, error: &Error) -> Result<bool> {
     socket.send(&encode_verdict(&Err(error.clone())), None)
 }
 
-/// What a packet without a descriptor means: a reason, or that rank 0 is gone.
+/// What a packet without a descriptor means.
 fn refusal(bytes: &[u8]) -> Error {
-    match bytes {
-        [] => Error::new(Status::PeerLost, "rank 0 closed its connection"),
-        reason => read_fault(reason).unwrap_or_else(|| Error::new(Status::Internal, "rank 0 gave nothing")),
-    }
+    read_fault(bytes).unwrap_or_else(|| Error::new(Status::Internal, "rank 0 gave nothing"))
 }
 
 struct Meeting<'a> {
@@ -154,21 +157,23 @@ impl Meeting<'_> {
         Ok(())
     }
 
-    /// The rank of a process that belongs here.
+    /// The rank of a process that belongs here, `None` for one that does not speak as we do.
     fn welcome(&self, socket: &Socket) -> Result<Option<usize>> {
         let Some(packet) = socket.receive(Duration::from_secs(1))? else { return Ok(None) };
         let Ok(hello) = bytemuck::try_pod_read_unaligned::<Hello>(&packet.bytes) else { return Ok(None) };
         let (rank, size) = (hello.rank as usize, hello.size as usize);
-        if hello.magic == MAGIC && size == self.size && (1..size).contains(&rank) {
-            return Ok(Some(rank));
-        }
-        let why = if hello.magic == MAGIC {
-            format!("rank {rank} believes in {size} ranks, rank 0 in {}", self.size)
-        } else {
+        let fault = if hello.magic != MAGIC {
             "the ranks use different versions of boxwise".to_string()
+        } else if size != self.size {
+            format!("rank {rank} was told of {size} ranks, rank 0 of {}", self.size)
+        } else if !(1..size).contains(&rank) {
+            format!("a process says that it is rank {rank} of {size}")
+        } else {
+            return Ok(Some(rank));
         };
-        refuse(socket, &Error::new(Status::Inconsistent, why))?;
-        Ok(None)
+        let error = Error::new(Status::Inconsistent, fault);
+        refuse(socket, &error)?;
+        Err(error)
     }
 
     fn join(&self) -> Result<Star> {

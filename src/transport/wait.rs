@@ -7,64 +7,70 @@ use crate::error::{Error, Result, Status};
 use std::time::{Duration, Instant};
 
 /// The longest sleep between two looks at the peers' health.
-const LOOK: Duration = Duration::from_millis(20);
+pub const LOOK: Duration = Duration::from_millis(20);
+
+/// What a look at the peers came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Nothing is left to wait for.
+    Finished,
+    /// Something was done, more is to come.
+    Moved,
+    /// Nothing could be done.
+    Idle,
+}
 
 /// Something that waits for peers.
 pub trait Pending {
-    /// Does what can be done now; `true` when nothing is left to wait for.
-    fn progress(&mut self) -> Result<bool>;
+    /// Does what can be done now.
+    fn progress(&mut self) -> Result<Progress>;
 
     /// Calls `visit` with every rank that is still waited for.
     fn awaited(&self, visit: &mut dyn FnMut(usize));
 }
 
-/// When to give up.
-#[derive(Clone, Copy, Debug)]
-pub struct Deadline(Option<Instant>);
+/// The longest wait for others without anything to do meanwhile; `None` waits for ever (a lost peer is still noticed).
+pub type Patience = Option<Duration>;
 
-impl Deadline {
-    /// Wait for ever (a lost peer is still noticed).
-    pub const NEVER: Deadline = Deadline(None);
-
-    /// So many milliseconds from now; 0 is never.
-    pub fn after_ms(timeout_ms: u64) -> Deadline {
-        let instant = || Instant::now().checked_add(Duration::from_millis(timeout_ms));
-        Deadline(if timeout_ms == 0 { None } else { instant() })
-    }
-
-    fn has_passed(&self, now: Instant) -> bool {
-        self.0.is_some_and(|deadline| now >= deadline)
-    }
+/// The patience that a number of milliseconds means: 0 waits for ever.
+pub fn patience(timeout_ms: u64) -> Patience {
+    (timeout_ms > 0).then(|| Duration::from_millis(timeout_ms))
 }
 
 impl Inner {
     /// Returns when nothing is pending any more, or with the reason why it never will be.
-    pub fn wait(&self, bell: &Bell, deadline: Deadline, pending: &mut impl Pending) -> Result<()> {
+    pub fn wait(&self, bell: &Bell, patience: Patience, pending: &mut impl Pending) -> Result<()> {
         for _ in 0..self.spins {
-            if pending.progress()? {
+            if pending.progress()? == Progress::Finished {
                 return Ok(());
             }
             std::hint::spin_loop();
         }
-        let mut next_look = Instant::now() + LOOK;
+        let mut last_moved = Instant::now();
+        let mut last_look = last_moved;
         loop {
-            let mut outcome = Ok(false);
+            let mut outcome = Ok(Progress::Idle);
             bell.sleep_unless(LOOK, || {
                 outcome = pending.progress();
-                !matches!(outcome, Ok(false))
+                outcome != Ok(Progress::Idle)
             });
-            if outcome? || pending.progress()? {
-                return Ok(());
+            if outcome == Ok(Progress::Idle) {
+                outcome = pending.progress();
+            }
+            let now = Instant::now();
+            match outcome? {
+                Progress::Finished => return Ok(()),
+                Progress::Moved => last_moved = now,
+                Progress::Idle => {}
             }
             if let Some(error) = self.control.broken() {
                 return Err(error);
             }
-            let now = Instant::now();
-            if now >= next_look {
-                next_look = now + LOOK;
+            if now.duration_since(last_look) >= LOOK {
+                last_look = now;
                 if let Some((rank, cause)) = self.find_lost(pending) {
                     // It may have done what was waited for just before it went.
-                    if pending.progress()? {
+                    if pending.progress()? == Progress::Finished {
                         return Ok(());
                     }
                     if self.find_lost(pending).is_some_and(|(still, _)| still == rank) {
@@ -72,21 +78,17 @@ impl Inner {
                     }
                 }
             }
-            if deadline.has_passed(now) {
-                let mut awaited = Vec::new();
-                pending.awaited(&mut |rank| awaited.push(rank));
-                self.give_up(Cause::TimedOut, self.rank);
-                return Err(Error::new(
-                    Status::Timeout,
-                    format!(
-                        "rank {} waited in vain for ranks {:?}; the communicator is out of use, \
-                         destroy it and what was made on it",
-                        self.rank,
-                        &awaited[..awaited.len().min(8)]
-                    ),
-                ));
+            if patience.is_some_and(|patience| now.duration_since(last_moved) >= patience) {
+                return Err(self.time_out(pending));
             }
         }
+    }
+
+    fn time_out(&self, pending: &impl Pending) -> Error {
+        let mut awaited = Vec::new();
+        pending.awaited(&mut |rank| awaited.push(rank));
+        self.give_up(Cause::TimedOut(awaited.first().copied().unwrap_or(self.rank)), self.rank);
+        timed_out(self.rank, &awaited)
     }
 
     fn find_lost(&self, pending: &impl Pending) -> Option<(usize, Cause)> {
@@ -107,4 +109,16 @@ impl Inner {
         }
         self.control.broken().expect("a cause was just set")
     }
+}
+
+/// The error of a rank that has waited long enough for those.
+pub fn timed_out(rank: usize, awaited: &[usize]) -> Error {
+    Error::new(
+        Status::Timeout,
+        format!(
+            "rank {rank} waited in vain for ranks {:?}; the communicator is out of use, destroy it and what was made \
+             on it",
+            &awaited[..awaited.len().min(8)]
+        ),
+    )
 }
