@@ -2,7 +2,7 @@
 
 use super::program::{Buffers, Failure, Program};
 use crate::copy::Kernel;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Status};
 use crate::geometry::{LoopNest, Piece};
 use crate::plan::{ExitSync, PeerTransfers, Transfer};
 use crate::transport::{Cause, Operation, Pending, Post, Progress, Reach, Reader};
@@ -286,7 +286,7 @@ impl<'a> Step<'a> {
                 }
             });
             result.and_then(|()| reader.flush()).map_err(|error| {
-                if inner.has_died(peer.rank) {
+                if error.status == Status::PeerLost || inner.has_died(peer.rank) {
                     return inner.give_up(Cause::Died, peer.rank);
                 }
                 inner.give_up(Cause::Failed, inner.rank);

@@ -299,8 +299,16 @@ impl Collective<'_> {
                     }
                     (None, None) => Ok(()),
                 };
-                // Where nothing can come any more, the communicator ends.
-                inner.star.take(give_up).inspect_err(|_| drop(inner.give_up(Cause::Failed, inner.rank)))??
+                let taken = inner.star.take(give_up).map_err(|error| match error.status {
+                    Status::PeerLost => inner.give_up(Cause::Died, 0),
+                    Status::Timeout => error,
+                    // Whatever rank 0 gives now would be taken for the next.
+                    _ => {
+                        inner.give_up(Cause::Failed, inner.rank);
+                        error
+                    }
+                });
+                taken??
             }
         };
         Mapping::new(&segment, bytes?)

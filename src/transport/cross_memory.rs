@@ -1,6 +1,6 @@
 //! Cross-memory attach: one process reads the plain memory of another with `process_vm_readv`.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Status};
 use std::io;
 
 /// The most runs one system call takes.
@@ -55,7 +55,11 @@ impl Reader {
                     continue;
                 }
                 self.count = 0;
-                return Err(Error::os(format_args!("process_vm_readv from process {}", self.pid), &error));
+                let what = format!("process_vm_readv from process {}", self.pid);
+                return Err(match error.raw_os_error() {
+                    Some(libc::ESRCH) => Error::new(Status::PeerLost, format!("{what}: {error}")),
+                    _ => Error::os(what, &error),
+                });
             }
             // A call moves at most 2 GiB and may stop early: go on where it stopped, also within a run.
             let mut moved = read as usize;
