@@ -72,6 +72,28 @@ fn all_faults(comm: Communicator, shared: bool) -> Result<(), String> {
             }
         }
     }
+    faults_in_a_row(&comm, shared).map_err(|text| format!("rank {}: {text}", comm.rank()))
+}
+
+/// Collective: a rank that fails several times in a row does not wait for the others, which come later to each
+/// of its failures and must not take one operation for another.
+fn faults_in_a_row(comm: &Communicator, shared: bool) -> Result<(), String> {
+    let mut desk = Desk::new(comm, false, shared);
+    for guilty in 0..comm.size() {
+        for pattern in ["ffw", "fwf", "fffffw", "wffwfw"] {
+            comm.barrier().map_err(|error| error.to_string())?;
+            if guilty != comm.rank() {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            for (index, kind) in pattern.chars().enumerate() {
+                let result = match kind {
+                    'w' => desk.well(None),
+                    _ => desk.faulty("no_input", "data_in", guilty, None),
+                };
+                result.map_err(|text| format!("operation {index} of {pattern}, rank {guilty} guilty: {text}"))?;
+            }
+        }
+    }
     Ok(())
 }
 

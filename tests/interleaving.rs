@@ -22,7 +22,7 @@ use std::time::Duration;
 /// What every rank of a world does.
 type Play = (&'static str, fn(Communicator));
 
-const PLAYS: [Play; 8] = [
+const PLAYS: [Play; 9] = [
     ("handles_take_turns_in_any_common_order", handles_take_turns_in_any_common_order),
     ("on_streams_every_rank_has_an_order_of_its_own", on_streams_every_rank_has_an_order_of_its_own),
     ("handles_are_used_by_several_threads", handles_of_one_communicator_are_used_by_several_threads),
@@ -31,6 +31,7 @@ const PLAYS: [Play; 8] = [
     ("a_handle_may_go_while_its_work_is_queued", a_handle_may_go_while_its_work_is_queued),
     ("a_communicator_may_go_before_its_handles", a_communicator_may_go_while_handles_and_memory_are_in_use),
     ("more_can_be_queued_than_fits_the_queue", more_can_be_queued_than_fits_the_queue),
+    ("a_sender_may_run_ahead", a_sender_may_run_ahead),
 ];
 
 fn main() -> ExitCode {
@@ -228,6 +229,28 @@ fn two_plans_run_at_once_while_others_are_made_and_dropped(comm: Communicator) {
     });
 }
 
+/// A rank that only sends is complete before anybody has read what it posted, and posts again.
+fn a_sender_may_run_ahead(comm: Communicator) {
+    const MANY: u64 = 300;
+    let options = Options { exit_sync: ExitSync::Output, ..Options::default() };
+    let (whole, nothing) = (Side::packed(&[0], &[1200]), Side::packed(&[0], &[0]));
+    let mut inputs = vec![nothing; comm.size()];
+    let mut outputs = inputs.clone();
+    inputs[0] = whole.clone();
+    outputs[1..].fill(whole);
+    let turn = Turn::make(&comm, &inputs, &outputs, &options);
+    let mut all: Vec<Buffers> = (0..MANY).map(|number| turn.buffers(number)).collect();
+    for (buffers, number) in all.iter_mut().zip(0..) {
+        if comm.rank() > 0 && number % 10 == 0 {
+            std::thread::sleep(Duration::from_micros(300));
+        }
+        turn.exec(buffers, None);
+    }
+    // The inputs are needed until all have read them.
+    comm.barrier().expect("barrier");
+    all.iter().zip(0..).for_each(|(buffers, number)| buffers.check(number));
+}
+
 /// Every rank belongs to several communicators, formed over a boot table, and has a thread for each.
 fn overlapping_subsets_of_ranks_work_at_once() {
     let groups: [&[usize]; 6] = [&[0, 1, 2, 3], &[0, 1], &[1, 2], &[2, 3], &[3, 0], &[3, 0, 2]];
@@ -302,8 +325,9 @@ fn with_exit_synchronisation_of_everyone_all_outputs_are_whole() {
     let (outputs, pause) = (Mutex::new(vec![(0usize, 0usize); ranks]), Barrier::new(ranks));
     let wrong: u64 = in_threads(ranks, |comm| {
         let options = Options { exit_sync: ExitSync::Everyone, ..Options::default() };
-        // Only rank 3 receives anything: nothing else makes rank 0 wait for it.
-        let inputs = slabs(&[4000], 0, ranks);
+        // Only rank 3 receives anything, and rank 0 has nothing to do at all: nothing else makes it wait.
+        let mut inputs = slabs(&[4000], 0, ranks - 1);
+        inputs.insert(0, Side::packed(&[0], &[0]));
         let mut wants = vec![Side::packed(&[0], &[0]); ranks];
         wants[3] = Side::packed(&[0], &[4000]);
         let turn = Turn::make(&comm, &inputs, &wants, &options);

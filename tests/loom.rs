@@ -177,3 +177,29 @@ fn posts_are_read_whole_and_in_time() {
 fn a_faulty_rank_does_not_run_ahead_of_its_readers() {
     check_operations(3, [Role::Faulty, Role::LeavesEarly]);
 }
+
+/// One rank withdraws its post and leaves when its peer does not use its memory; the peer uses it unless withdrawn.
+#[test]
+fn nobody_uses_the_memory_of_a_rank_that_has_left() {
+    loom::model(|| {
+        let slots = Arc::new([Slot::new(), Slot::new()]);
+        let memory = Arc::new(loom::cell::UnsafeCell::new(0));
+        slots[0].post(1, &post_of(1, 0));
+        let (peer_slots, peer_memory) = (Arc::clone(&slots), Arc::clone(&memory));
+        let peer = thread::spawn(move || {
+            peer_slots[1].post(1, &post_of(1, 0));
+            if peer_slots[0].read(1).is_some_and(|post| post.fault == 0) {
+                // SAFETY: what is tested; loom reports an access that overlaps the other one.
+                peer_memory.with(|memory| unsafe { assert_eq!(*memory, 0) });
+            }
+            peer_slots[1].set_done(1);
+        });
+        slots[0].withdraw(1, 8);
+        while slots[1].has_posted(1) && !slots[1].is_done(1) {
+            thread::yield_now();
+        }
+        // SAFETY: as above.
+        memory.with_mut(|memory| unsafe { *memory = 1 });
+        peer.join().unwrap();
+    });
+}

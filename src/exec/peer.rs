@@ -286,6 +286,10 @@ impl<'a> Step<'a> {
                 }
             });
             result.and_then(|()| reader.flush()).map_err(|error| {
+                // A rank that has given up may be gone, or its memory.
+                if let Some(broken) = inner.control.broken() {
+                    return broken;
+                }
                 if error.status == Status::PeerLost || inner.has_died(peer.rank) {
                     return inner.give_up(Cause::Died, peer.rank);
                 }

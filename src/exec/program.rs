@@ -12,6 +12,7 @@ use crate::transport::{
 };
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 /// The caller's buffers for one operation.
 #[derive(Clone, Copy, Debug)]
@@ -198,8 +199,7 @@ impl Program {
         if let Some(error) = inner.control.broken() {
             return Err(error);
         }
-        let rank = inner.rank;
-        let (slot, bell) = (self.segment.slot(rank), self.segment.bell(rank));
+        let (slot, bell) = (self.segment.slot(inner.rank), self.segment.bell(inner.rank));
         // The post before last is overwritten: everyone must have read it.
         let before_last = operation.wrapping_sub(2);
         let mut earlier =
@@ -214,6 +214,24 @@ impl Program {
             }
         };
         slot.post(operation, &post);
+        let ended = self.finish(operation, post, buffers, flows);
+        if inner.control.broken().is_some() {
+            self.withdraw(operation);
+        }
+        ended
+    }
+
+    /// Moves what this rank moves, and waits for what the exit synchronisation promises.
+    fn finish(
+        &self,
+        operation: Operation,
+        post: Post,
+        buffers: &Result<Buffers>,
+        flows: &mut [super::peer::Flows],
+    ) -> Result<()> {
+        let inner = &*self.communicator.0;
+        let rank = inner.rank;
+        let (slot, bell) = (self.segment.slot(rank), self.segment.bell(rank));
         let failure = match buffers {
             Ok(buffers) => {
                 self.ring_peers();
@@ -221,6 +239,10 @@ impl Program {
                 let mut step = Step::new(self, operation, post, *buffers, flows);
                 inner.wait(bell, self.patience, &mut step)?;
                 self.methods.store(step.methods(), Ordering::Relaxed);
+                // A rank that has given up may have used its memory for something else while this one read it.
+                if let Some(error) = inner.control.broken() {
+                    return Err(error);
+                }
                 step.failure()
             }
             Err(error) => {
@@ -233,6 +255,23 @@ impl Program {
             (ExitSync::Everyone, _) => self.wait_for_everyone(operation, failure),
             (_, Some(failure)) => Err(failure.into()),
             (_, None) => Ok(()),
+        }
+    }
+
+    /// The operation has failed: nobody may start to use this rank's buffers any more, and it waits for the ranks of
+    /// this process that are using them. Either such a rank sees that the post is withdrawn, or this one sees that it
+    /// has posted, and it sets done when it leaves. Other processes can do no harm: what they use, they have mapped.
+    fn withdraw(&self, operation: Operation) {
+        let inner = &*self.communicator.0;
+        let slot = self.segment.slot(inner.rank);
+        slot.withdraw(operation, Status::PeerLost as i32);
+        slot.set_done(operation);
+        self.ring_peers();
+        for peer in self.peers.iter().filter(|peer| inner.is_same_process(peer.rank)) {
+            let slot = self.segment.slot(peer.rank);
+            while slot.has_posted(operation) && !slot.is_done(operation) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
         }
     }
 

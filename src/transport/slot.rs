@@ -4,7 +4,7 @@
 //! next one while a slow peer still reads the last; before it posts operation `n` it waits until every peer is
 //! done with `n - 2`. `tests/loom.rs` checks that rule.
 
-use super::sync::{AtomicU32, AtomicU64, Ordering};
+use super::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// The number of an operation of a plan; wraps, and is compared by distance.
 pub type Operation = u32;
@@ -79,11 +79,24 @@ impl Slot {
             pair[1].store(reach.address, Ordering::Relaxed);
         }
         self.posted.store(operation, Ordering::Release);
+        // Between this and reading a peer's post lies a fence, and so it does in `withdraw`.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Owner: no peer that has not read the post yet may use it; those that have posted themselves may have read it.
+    pub fn withdraw(&self, operation: Operation, fault: i32) {
+        self.posts[operation as usize & 1].fault.store(fault as u64, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Peer: whether the owner has posted the operation.
+    pub fn has_posted(&self, operation: Operation) -> bool {
+        reached(self.posted.load(Ordering::Acquire), operation)
     }
 
     /// Peer: what the owner posted for an operation this peer is not done with, once it has.
     pub fn read(&self, operation: Operation) -> Option<Post> {
-        if !reached(self.posted.load(Ordering::Acquire), operation) {
+        if !self.has_posted(operation) {
             return None;
         }
         let words = &self.posts[operation as usize & 1];

@@ -66,7 +66,7 @@ impl Case {
         let places = if replicated { Use::Distinct } else { Use::Shared };
         let inputs = inputs.into_iter().map(|b| shapes::layout(random, b, places, most_places)).collect();
         let outputs = outputs.into_iter().map(|b| shapes::layout(random, b, Use::Distinct, most_places)).collect();
-        let (rounds, execs_per_round) = if large { (1, 1) } else { (random.usize(1..=3), random.usize(1..=3)) };
+        let (rounds, execs_per_round) = if large { (1, 1) } else { (random.usize(1..=3), random.usize(1..=4)) };
         let fresh_memory = once_in(random, 40);
         Case { seed, ranks, element_size, inputs, outputs, options, rounds, execs_per_round, fresh_memory }
     }
