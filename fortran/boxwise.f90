@@ -9,9 +9,13 @@
 !! - `status` is optional and comes last. With it a failure is returned. Without it a failure prints its detail to
 !!   standard error and ends the program by `error stop`.
 !! - Without `comm` boxwise_make uses the implicit world: the ranks that boxwise-run or the launcher started.
+!! - Integers have the kinds of the C types: c_int64_t for coordinates and strides, c_size_t for bytes, c_int32_t for
+!!   ranks, options and statuses.
 !! - Data passed to boxwise_exec_async are arrays (of integers, reals or complex numbers of 4 or 8 bytes a part) or
-!!   type(c_ptr), for any other type. Arrays are never copied on the way: one with gaps, such as a(::2), is passed as
-!!   a null pointer and refused. An array in use by a stream needs the attribute `asynchronous` (or `target`).
+!!   type(c_ptr), for any other type. Arrays are never copied on the way: one with gaps, such as a(::2), is refused.
+!!   An array in use by a stream needs the attribute `asynchronous` (or `target`).
+!! - What this module itself finds wrong is BOXWISE_ERROR_INVALID_ARGUMENT, on all ranks of a collective call, and
+!!   boxwise_last_error says what it is on the rank that did it.
 module boxwise
   use, intrinsic :: iso_c_binding, only: c_ptr, c_null_ptr, c_loc, c_f_pointer, c_sizeof, &
        c_char, c_int32_t, c_int64_t, c_size_t, c_float, c_double
@@ -109,7 +113,8 @@ module boxwise
   !> boxwise_make(handle, element_size, lower_input, upper_input, lower_output, upper_output [, comm] [, status])
   !! boxwise_make(handle, element_size, lower_input, upper_input, strides_input, lower_output, upper_output,
   !!              strides_output [, comm] [, status])
-  !! Collective. Sizes in bytes, strides in elements. Arrays of unequal size are refused, on all ranks, as ndims = -1.
+  !! Collective. Sizes in bytes, strides in elements. Arrays of unequal size are refused, on all ranks; the others are
+  !! told of them as ndims = -1.
   interface boxwise_make
      module procedure make_packed, make_strided
   end interface boxwise_make
@@ -124,6 +129,10 @@ module boxwise
   interface boxwise_exec_async
      module procedure exec_pointer, exec_int32, exec_int64, exec_real32, exec_real64, exec_complex32, exec_complex64
   end interface boxwise_exec_async
+
+  !> The detail of the last failure where this module found it, else blank: then the library has the detail.
+  character(len=120), save :: own_detail = ""
+  !$omp threadprivate(own_detail)
 
   interface
      function c_create(handle) bind(c, name="boxwise_create") result(code)
@@ -318,14 +327,16 @@ contains
     integer(c_int64_t), intent(in) :: lower_output(:), upper_output(:), strides_output(:)
     type(boxwise_comm), intent(in), optional :: comm
     integer(c_int32_t), intent(out), optional :: status
-    integer(c_int32_t) :: ndims, comm_type
+    integer(c_int32_t) :: ndims, comm_type, code
     type(c_ptr), target :: comm_object
     type(c_ptr) :: comm_handle
+    character(len=:), allocatable :: fault
 
     ! All ranks must hear of a fault on this one, so it is passed on and not returned from here.
     ndims = int(size(lower_input), c_int32_t)
-    if (any([size(upper_input), size(strides_input), size(lower_output), size(upper_output), size(strides_output)] &
-         /= size(lower_input))) ndims = -1
+    fault = unequal_sizes([size(lower_input), size(upper_input), size(strides_input), &
+         size(lower_output), size(upper_output), size(strides_output)])
+    if (fault /= "") ndims = -1
     comm_type = COMM_TYPE_NONE
     comm_handle = c_null_ptr
     if (present(comm)) then
@@ -333,9 +344,29 @@ contains
        comm_object = comm%c
        comm_handle = c_loc(comm_object)
     end if
-    call conclude(c_make(handle%c, element_size, ndims, lower_input, upper_input, strides_input, lower_output, &
-         upper_output, strides_output, comm_handle, comm_type), status)
+    code = c_make(handle%c, element_size, ndims, lower_input, upper_input, strides_input, lower_output, &
+         upper_output, strides_output, comm_handle, comm_type)
+    if (code /= BOXWISE_ERROR_INVALID_ARGUMENT) fault = ""
+    call conclude(code, status, fault)
   end subroutine make_strided
+
+  !> Which of the arrays differs from the first one, blank if none does.
+  pure function unequal_sizes(sizes) result(fault)
+    integer, intent(in) :: sizes(6)
+    character(len=:), allocatable :: fault
+    character(len=*), parameter :: NAMES(6) = [character(len=14) :: "lower_input", "upper_input", "strides_input", &
+         "lower_output", "upper_output", "strides_output"]
+    character(len=100) :: line
+    integer :: other
+    fault = ""
+    do other = 2, size(sizes)
+       if (sizes(other) == sizes(1)) cycle
+       write (line, "(a, i0, 3a, i0)") "boxwise_make: lower_input has ", sizes(1), " elements, ", trim(NAMES(other)), &
+            " ", sizes(other)
+       fault = trim(line)
+       return
+    end do
+  end function unequal_sizes
 
   !> The strides of a packed box whose first dimension is fastest.
   pure function packed_strides(lower, upper) result(strides)
@@ -388,13 +419,42 @@ contains
     type(c_ptr), intent(in), optional :: workspace
     type(boxwise_stream), intent(in), optional :: stream
     integer(c_int32_t), intent(out), optional :: status
+    call conclude(exec_code(handle, data_out, data_in, workspace, stream), status)
+  end subroutine exec_pointer
+
+  function exec_code(handle, data_out, data_in, workspace, stream) result(code)
+    type(boxwise_handle), intent(in) :: handle
+    type(c_ptr), intent(in) :: data_out, data_in
+    type(c_ptr), intent(in), optional :: workspace
+    type(boxwise_stream), intent(in), optional :: stream
+    integer(c_int32_t) :: code
     type(c_ptr) :: workspace_or_null, stream_or_null
     workspace_or_null = c_null_ptr
     stream_or_null = c_null_ptr
     if (present(workspace)) workspace_or_null = workspace
     if (present(stream)) stream_or_null = stream%c
-    call conclude(c_exec_async(handle%c, data_out, data_in, workspace_or_null, stream_or_null), status)
-  end subroutine exec_pointer
+    code = c_exec_async(handle%c, data_out, data_in, workspace_or_null, stream_or_null)
+  end function exec_code
+
+  !> An array with gaps is passed on as a null pointer, so that the other ranks hear of it, too.
+  subroutine exec_array(handle, data_out, data_in, workspace, stream, status)
+    type(boxwise_handle), intent(in) :: handle
+    type(*), dimension(..), intent(in), target, asynchronous :: data_out, data_in
+    type(c_ptr), intent(in), optional :: workspace
+    type(boxwise_stream), intent(in), optional :: stream
+    integer(c_int32_t), intent(out), optional :: status
+    integer(c_int32_t) :: code
+    character(len=:), allocatable :: fault, told
+    code = exec_code(handle, address(data_out), address(data_in), workspace, stream)
+    fault = ""
+    if (code == BOXWISE_ERROR_INVALID_ARGUMENT) then
+       told = text_at(c_last_error())
+       if (has_gaps(data_in) .and. index(told, "data_in is NULL") > 0) fault = "data_in"
+       if (has_gaps(data_out) .and. index(told, "data_out is NULL") > 0) fault = "data_out"
+       if (fault /= "") fault = "boxwise_exec_async: " // fault // " has gaps; pass a contiguous array or its c_loc"
+    end if
+    call conclude(code, status, fault)
+  end subroutine exec_array
 
   !> The address of an array's first element; null where there is none, and where the elements have gaps between them.
   function address(array)
@@ -404,6 +464,12 @@ contains
     if (size(array, kind=c_int64_t) > 0 .and. is_contiguous(array)) address = c_loc(array)
   end function address
 
+  function has_gaps(array)
+    type(*), dimension(..), intent(in), target, asynchronous :: array
+    logical :: has_gaps
+    has_gaps = size(array, kind=c_int64_t) > 0 .and. .not. is_contiguous(array)
+  end function has_gaps
+
   subroutine exec_int32(handle, data_out, data_in, workspace, stream, status)
     type(boxwise_handle), intent(in) :: handle
     integer(c_int32_t), dimension(..), intent(inout), target, asynchronous :: data_out
@@ -411,7 +477,7 @@ contains
     type(c_ptr), intent(in), optional :: workspace
     type(boxwise_stream), intent(in), optional :: stream
     integer(c_int32_t), intent(out), optional :: status
-    call exec_pointer(handle, address(data_out), address(data_in), workspace, stream, status)
+    call exec_array(handle, data_out, data_in, workspace, stream, status)
   end subroutine exec_int32
 
   subroutine exec_int64(handle, data_out, data_in, workspace, stream, status)
@@ -421,7 +487,7 @@ contains
     type(c_ptr), intent(in), optional :: workspace
     type(boxwise_stream), intent(in), optional :: stream
     integer(c_int32_t), intent(out), optional :: status
-    call exec_pointer(handle, address(data_out), address(data_in), workspace, stream, status)
+    call exec_array(handle, data_out, data_in, workspace, stream, status)
   end subroutine exec_int64
 
   subroutine exec_real32(handle, data_out, data_in, workspace, stream, status)
@@ -431,7 +497,7 @@ contains
     type(c_ptr), intent(in), optional :: workspace
     type(boxwise_stream), intent(in), optional :: stream
     integer(c_int32_t), intent(out), optional :: status
-    call exec_pointer(handle, address(data_out), address(data_in), workspace, stream, status)
+    call exec_array(handle, data_out, data_in, workspace, stream, status)
   end subroutine exec_real32
 
   subroutine exec_real64(handle, data_out, data_in, workspace, stream, status)
@@ -441,7 +507,7 @@ contains
     type(c_ptr), intent(in), optional :: workspace
     type(boxwise_stream), intent(in), optional :: stream
     integer(c_int32_t), intent(out), optional :: status
-    call exec_pointer(handle, address(data_out), address(data_in), workspace, stream, status)
+    call exec_array(handle, data_out, data_in, workspace, stream, status)
   end subroutine exec_real64
 
   subroutine exec_complex32(handle, data_out, data_in, workspace, stream, status)
@@ -451,7 +517,7 @@ contains
     type(c_ptr), intent(in), optional :: workspace
     type(boxwise_stream), intent(in), optional :: stream
     integer(c_int32_t), intent(out), optional :: status
-    call exec_pointer(handle, address(data_out), address(data_in), workspace, stream, status)
+    call exec_array(handle, data_out, data_in, workspace, stream, status)
   end subroutine exec_complex32
 
   subroutine exec_complex64(handle, data_out, data_in, workspace, stream, status)
@@ -461,7 +527,7 @@ contains
     type(c_ptr), intent(in), optional :: workspace
     type(boxwise_stream), intent(in), optional :: stream
     integer(c_int32_t), intent(out), optional :: status
-    call exec_pointer(handle, address(data_out), address(data_in), workspace, stream, status)
+    call exec_array(handle, data_out, data_in, workspace, stream, status)
   end subroutine exec_complex64
 
   ! ---- communicators and memory ----
@@ -580,23 +646,29 @@ contains
     integer(c_int32_t), intent(in), optional :: format !< BOXWISE_FORMAT_TEXT if absent
     integer(c_int32_t), intent(out), optional :: status
     integer(c_int32_t) :: code, form
-    integer(c_size_t) :: needed
+    integer(c_size_t) :: capacity, needed
+    character(len=:), allocatable :: buffer
     form = BOXWISE_FORMAT_TEXT
     if (present(format)) form = format
     needed = 0
     code = c_describe(handle%c, form, capacity=0_c_size_t, needed=needed)
-    if (code == BOXWISE_SUCCESS) then
-       allocate(character(len=needed) :: text)
-       code = c_describe(handle%c, form, text, needed, needed)
-       text = text(:needed - 1) ! without the NUL
-    end if
+    capacity = 0
+    ! Again while the text has grown in between: an operation on a stream may have ended.
+    do while (needed > capacity .and. (code == BOXWISE_SUCCESS .or. code == BOXWISE_ERROR_INVALID_ARGUMENT))
+       capacity = needed
+       if (allocated(buffer)) deallocate(buffer)
+       allocate(character(len=capacity) :: buffer)
+       code = c_describe(handle%c, form, buffer, capacity, needed)
+    end do
+    if (code == BOXWISE_SUCCESS) text = buffer(:needed - 1) ! without the NUL
     call conclude(code, status)
   end subroutine boxwise_describe
 
   !> What the last failure on this thread was: the function, the value seen, what is wrong with it, what to do.
   function boxwise_last_error() result(text)
     character(len=:), allocatable :: text
-    text = text_at(c_last_error())
+    text = trim(own_detail)
+    if (text == "") text = text_at(c_last_error())
   end function boxwise_last_error
 
   function boxwise_status_string(status) result(text)
@@ -622,10 +694,15 @@ contains
     end do
   end function text_at
 
-  !> How every procedure ends.
-  subroutine conclude(code, status)
+  !> How every procedure ends. A fault that is not blank is the detail of a failure, instead of the library's.
+  subroutine conclude(code, status, fault)
     integer(c_int32_t), intent(in) :: code
     integer(c_int32_t), intent(out), optional :: status
+    character(len=*), intent(in), optional :: fault
+    if (code /= BOXWISE_SUCCESS) then
+       own_detail = ""
+       if (present(fault)) own_detail = fault
+    end if
     if (present(status)) then
        status = code
     else if (code /= BOXWISE_SUCCESS) then

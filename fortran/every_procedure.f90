@@ -42,8 +42,7 @@ program every_procedure
   call require(status == BOXWISE_SUCCESS, "set_option of a right value")
   call boxwise_get_size(handle, bytes, status)
   call require(status == BOXWISE_ERROR_INVALID_STATE, "get_size before make")
-  call boxwise_make(handle, 4_c_size_t, lower, upper(:1), lower, upper, comm, status)
-  call require(status == BOXWISE_ERROR_INVALID_ARGUMENT, "make with arrays of unequal size")
+  call refuse_unequal_arrays()
   call boxwise_make(handle, 4_c_size_t, lower, upper, lower, upper, status=status) ! the implicit world
   call require(status == BOXWISE_SUCCESS, "make after a failed make")
   call boxwise_get_size(handle, bytes)
@@ -164,12 +163,47 @@ contains
     call boxwise_destroy(handle)
   end subroutine move_on_stream
 
+  !> Arrays of unequal size on any rank fail on all of them, and the rank that passed them is told which.
+  subroutine refuse_unequal_arrays()
+    integer(c_int64_t) :: strides(3)
+    strides = 1
+    call boxwise_make(handle, 4_c_size_t, lower, upper(:1), lower, upper, comm, status)
+    call require_fault("boxwise_make: lower_input has 2 elements, upper_input 1")
+    call boxwise_make(handle, 4_c_size_t, lower, upper, lower(:0), upper, comm, status)
+    call require_fault("boxwise_make: lower_input has 2 elements, lower_output 0")
+    call boxwise_make(handle, 4_c_size_t, lower, upper, strides, lower, upper, strides(:2), comm, status)
+    call require_fault("boxwise_make: lower_input has 2 elements, strides_input 3")
+    call boxwise_make(handle, 4_c_size_t, lower, upper, strides(:2), lower, upper, strides, comm, status)
+    call require_fault("boxwise_make: lower_input has 2 elements, strides_output 3")
+    if (rank == size - 1) then
+       call boxwise_make(handle, 4_c_size_t, lower, upper, lower, upper(:1), comm, status)
+       call require_fault("boxwise_make: lower_input has 2 elements, upper_output 1")
+    else
+       call boxwise_make(handle, 4_c_size_t, lower, upper, lower, upper, comm, status)
+       call require_fault("ndims is -1")
+    end if
+  end subroutine refuse_unequal_arrays
+
   !> A section with gaps is never copied behind the caller's back.
   subroutine refuse_gaps()
-    integer(c_int32_t) :: with_gaps(2 * N, 2), output(N, 2)
+    integer(c_int32_t) :: with_gaps(2 * N, 2), whole(N, 2)
     with_gaps = 0
-    call boxwise_exec_async(handle, output, with_gaps(::2, :), status=status)
-    call require(status == BOXWISE_ERROR_INVALID_ARGUMENT, "a section with gaps")
+    whole = 0
+    call boxwise_exec_async(handle, whole, with_gaps(::2, :), status=status)
+    call require_fault("boxwise_exec_async: data_in has gaps; pass a contiguous array or its c_loc")
+    call boxwise_exec_async(handle, with_gaps(::2, :), whole, status=status)
+    call require_fault("boxwise_exec_async: data_out has gaps; pass a contiguous array or its c_loc")
+    ! The next failure has its own text again.
+    call boxwise_exec_async(handle, c_null_ptr, c_null_ptr, status=status)
+    call require_fault("data_in is NULL")
+    call boxwise_exec_async(handle, whole, with_gaps(:, 2), status=status)
+    call require(status == BOXWISE_SUCCESS, "a section without gaps")
   end subroutine refuse_gaps
+
+  subroutine require_fault(detail)
+    character(len=*), intent(in) :: detail
+    call require(status == BOXWISE_ERROR_INVALID_ARGUMENT, "the status of: " // detail)
+    call require(index(boxwise_last_error(), detail) > 0, "the detail: " // detail)
+  end subroutine require_fault
 
 end program every_procedure

@@ -89,14 +89,15 @@ typedef enum boxwise_option {
     /// 1: output elements that no input holds are left untouched. 0 (default): a hole is an error.
     BOXWISE_OPTION_ALLOW_UNCOVERED = 3,
     /// 0: the caller vouches that the buffers of all ranks are ready when any rank executes. 1 (default): each
-    /// execution waits until they are.
+    /// execution waits until they are. The host backend waits in any case, for it learns there where they are.
     BOXWISE_OPTION_ENTRY_SYNC = 4,
     /// What is true when an execution is complete. 0: this rank's output is whole. 1 (default): and its input may
     /// be reused. 2: as 1, on every rank.
     BOXWISE_OPTION_EXIT_SYNC = 5,
     /// Host copy threads of this rank, 1 to 1024; default 1.
     BOXWISE_OPTION_THREADS = 6,
-    /// Longest wait for another rank in milliseconds. 0 (default): for ever, but a dead peer is still noticed.
+    /// Longest wait for other ranks in milliseconds, with nothing to do meanwhile. 0 (default): for ever, but a dead
+    /// peer is still noticed. It must exceed the time that a peer needs for its own copies.
     BOXWISE_OPTION_TIMEOUT_MS = 7,
 } boxwise_option;
 

@@ -6,9 +6,9 @@ use super::handle::{self, Kind, Object};
 use super::status::boxwise_status_t;
 use crate::error::{Error, Result};
 use crate::exec::Stream;
-use crate::geometry::{IndexBox, MAX_DIMS, MAX_ELEMENT_SIZE, Placement};
+use crate::geometry::{MAX_DIMS, MAX_ELEMENT_SIZE};
 use crate::log;
-use crate::plan::{Backend, OptionName, Options, Request};
+use crate::plan::{Backend, OptionName, Options, Request, Side};
 use crate::reshape::Reshape;
 use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
@@ -37,14 +37,15 @@ pub enum boxwise_option {
     /// 1: output elements that no input holds are left untouched. 0 (default): a hole is an error.
     BOXWISE_OPTION_ALLOW_UNCOVERED = 3,
     /// 0: the caller vouches that the buffers of all ranks are ready when any rank executes. 1 (default): each
-    /// execution waits until they are.
+    /// execution waits until they are. The host backend waits in any case, for it learns there where they are.
     BOXWISE_OPTION_ENTRY_SYNC = 4,
     /// What is true when an execution is complete. 0: this rank's output is whole. 1 (default): and its input may
     /// be reused. 2: as 1, on every rank.
     BOXWISE_OPTION_EXIT_SYNC = 5,
     /// Host copy threads of this rank, 1 to 1024; default 1.
     BOXWISE_OPTION_THREADS = 6,
-    /// Longest wait for another rank in milliseconds. 0 (default): for ever, but a dead peer is still noticed.
+    /// Longest wait for other ranks in milliseconds, with nothing to do meanwhile. 0 (default): for ever, but a dead
+    /// peer is still noticed. It must exceed the time that a peer needs for its own copies.
     BOXWISE_OPTION_TIMEOUT_MS = 7,
 }
 
@@ -204,13 +205,11 @@ pub unsafe extern "C" fn boxwise_make(
             // SAFETY: the header asks for arrays of ndims coordinates each.
             let (input, output) = unsafe {
                 (
-                    Side::read("input", ndims, lower_input, upper_input, strides_input)?,
-                    Side::read("output", ndims, lower_output, upper_output, strides_output)?,
+                    Arrays::read("input", ndims, lower_input, upper_input, strides_input)?,
+                    Arrays::read("output", ndims, lower_output, upper_output, strides_output)?,
                 )
             };
-            let input = input.placed(|b, strides| Placement::input(b, strides, element_size))?;
-            let output = output.placed(|b, strides| Placement::output(b, strides, element_size))?;
-            Request::new(input, output)
+            Request::describe(element_size, input.as_side(), output.as_side())
         };
         let request = request();
         let options = unmade.as_ref().map_or_else(|_| Options::default(), |options| **options);
@@ -309,24 +308,23 @@ fn check_sizes(element_size: usize, ndims: i32) -> Result<usize> {
 }
 
 /// The arrays that describe one side of a reshape, copied.
-struct Side {
-    name: &'static str,
+struct Arrays {
     ndims: usize,
     lower: [i64; MAX_DIMS],
     upper: [i64; MAX_DIMS],
     strides: Option<[i64; MAX_DIMS]>,
 }
 
-impl Side {
+impl Arrays {
     /// # Safety
     /// Each pointer is NULL or valid for reading `ndims` numbers.
     unsafe fn read(
-        name: &'static str,
+        name: &str,
         ndims: usize,
         lower: *const i64,
         upper: *const i64,
         strides: *const i64,
-    ) -> Result<Side> {
+    ) -> Result<Arrays> {
         let copied = |array: *const i64| {
             let mut copy = [0; MAX_DIMS];
             for (d, place) in copy.iter_mut().enumerate().take(ndims) {
@@ -340,16 +338,11 @@ impl Side {
             false => Ok(copied(array)),
         };
         let strides = (!strides.is_null()).then(|| copied(strides));
-        Ok(Side { name, ndims, lower: needed(lower, "lower")?, upper: needed(upper, "upper")?, strides })
+        Ok(Arrays { ndims, lower: needed(lower, "lower")?, upper: needed(upper, "upper")?, strides })
     }
 
-    /// The placement that `place` makes of box and strides; a fault names the side.
-    fn placed(
-        &self,
-        place: impl FnOnce(IndexBox, Option<&[i64]>) -> std::result::Result<Placement, String>,
-    ) -> Result<Placement> {
-        IndexBox::new(&self.lower[..self.ndims], &self.upper[..self.ndims])
-            .and_then(|index_box| place(index_box, self.strides.as_ref().map(|strides| &strides[..self.ndims])))
-            .map_err(|fault| Error::invalid_argument(fault).context(self.name))
+    fn as_side(&self) -> Side<'_> {
+        let n = self.ndims;
+        Side { lower: &self.lower[..n], upper: &self.upper[..n], strides: self.strides.as_ref().map(|s| &s[..n]) }
     }
 }

@@ -14,7 +14,40 @@ pub struct Request {
     pub output: Placement,
 }
 
+/// One side of a request as plain numbers, one per dimension.
+#[derive(Clone, Copy, Debug)]
+pub struct Side<'a> {
+    /// The first index of the box in each dimension.
+    pub lower: &'a [i64],
+    /// One past the last index.
+    pub upper: &'a [i64],
+    /// Steps in memory, in elements; `None` is packed, the last dimension fastest.
+    pub strides: Option<&'a [i64]>,
+}
+
+impl Side<'_> {
+    /// The placement that `place` makes of it; a fault names the side.
+    fn placed(
+        &self,
+        name: &str,
+        place: impl FnOnce(IndexBox, Option<&[i64]>) -> std::result::Result<Placement, String>,
+    ) -> Result<Placement> {
+        IndexBox::new(self.lower, self.upper)
+            .and_then(|index_box| place(index_box, self.strides))
+            .map_err(|fault| Error::invalid_argument(fault).context(name))
+    }
+}
+
 impl Request {
+    /// A request from plain numbers: elements of so many bytes, the box that this rank holds and the one it wants.
+    ///
+    /// Pass the result on to `Reshape::make` as it is, also when it is a fault: then all ranks are told.
+    pub fn describe(element_size: usize, input: Side, output: Side) -> Result<Request> {
+        let input = input.placed("input", |b, strides| Placement::input(b, strides, element_size))?;
+        let output = output.placed("output", |b, strides| Placement::output(b, strides, element_size))?;
+        Request::new(input, output)
+    }
+
     /// A request, if input and output have the same number of dimensions and the same element size.
     pub fn new(input: Placement, output: Placement) -> Result<Request> {
         let (ndims_in, ndims_out) = (input.index_box().ndims(), output.index_box().ndims());

@@ -17,7 +17,7 @@ mod cases;
 #[cfg(test)]
 mod samples;
 
-pub use descriptor::{DESCRIPTOR_BYTES, Descriptor, Request};
+pub use descriptor::{DESCRIPTOR_BYTES, Descriptor, Request, Side};
 pub use info::Info;
 pub use options::{Backend, ExitSync, OptionName, Options};
 pub use report::{Format, describe};
