@@ -3,14 +3,27 @@
  *   boxwise-run -n 4 ./demo [--shape NZ,NY,NX] [--element-size BYTES] [--from LAYOUT] [--to LAYOUT]
  *                           [--memory shared|plain] [--repeat N]
  *
- * LAYOUT is slab:D, which cuts dimension D evenly, or pencil:D, which keeps dimension D whole and cuts the others by a
- * grid of ranks that is as square as can be. Dimension 0 is z, the slowest in memory.
+ * --help explains these.
  */
 #define _DEFAULT_SOURCE /* madvise */
 #include <sys/mman.h>
 #include <time.h>
 
 #include "check.h"
+
+static const char usage[] =
+    "usage: demo [--shape NZ,NY,NX] [--element-size BYTES] [--from LAYOUT] [--to LAYOUT]\n"
+    "            [--memory shared|plain] [--repeat N]\n"
+    "\n"
+    "--shape NZ,NY,NX       the global array, x fastest in memory; default 256,256,256\n"
+    "--element-size BYTES   bytes of one element, 1 to 65536; default 16, a complex number of two doubles\n"
+    "--from, --to LAYOUT    how the ranks hold the array before and after; default slab:0 and pencil:0\n"
+    "    slab:D             every rank has some of the planes: dimension D is cut evenly, the others are whole\n"
+    "    pencil:D           dimension D is whole, the other two are cut by a grid of ranks, as square as can be\n"
+    "                       D is 0 for z, 1 for y, 2 for x\n"
+    "--memory shared        the arrays lie in memory from boxwise_malloc: one pass; the default\n"
+    "--memory plain         they lie in memory from malloc\n"
+    "--repeat N             how many times each move is timed; default 21\n";
 
 typedef struct {
     int64_t shape[3];
@@ -20,12 +33,12 @@ typedef struct {
 
 /* ---- what the user asks for ---- */
 
-static int parse_number(const char *text, const char **end, int64_t *number)
+static int parse_number(const char *text, const char **end, int64_t most, int64_t *number)
 {
     char *stop;
     *number = strtoll(text, &stop, 10);
     *end = stop;
-    return stop != text && *number >= 1 && *number <= INT32_MAX;
+    return stop != text && *number >= 1 && *number <= most;
 }
 
 /* "slab:D" or "pencil:D": the number of the dimension, else -1. */
@@ -37,46 +50,82 @@ static int layout_dimension(const char *layout, const char *kind)
     return layout[length] - '0';
 }
 
-static int parse_option(settings_t *settings, const char *name, const char *value)
+/* These return what is wrong, NULL if nothing. */
+
+static const char *parse_shape(int64_t *shape, const char *value)
 {
-    const char *end = value;
-    if (strcmp(name, "--shape") == 0) {
-        for (int d = 0; d < 3; d++) {
-            if (!parse_number(end, &end, &settings->shape[d]) || *end != (d < 2 ? ',' : 0))
-                return 0;
-            end++;
-        }
-        return 1;
+    for (int d = 0; d < 3; d++) {
+        if (!parse_number(value, &value, INT32_MAX, &shape[d]) || *value != (d < 2 ? ',' : 0))
+            return "must be three numbers from 1 to 2147483647, as in 256,256,256";
+        value++;
     }
-    if (strcmp(name, "--element-size") == 0)
-        return parse_number(value, &end, &settings->element_size) && *end == 0;
-    if (strcmp(name, "--repeat") == 0)
-        return parse_number(value, &end, &settings->repeat) && *end == 0;
-    if (strcmp(name, "--memory") == 0) {
-        settings->memory = value;
-        return strcmp(value, "shared") == 0 || strcmp(value, "plain") == 0;
-    }
-    if (strcmp(name, "--from") == 0)
-        settings->from = value;
-    else if (strcmp(name, "--to") == 0)
-        settings->to = value;
-    else
-        return 0;
-    return layout_dimension(value, "slab:") >= 0 || layout_dimension(value, "pencil:") >= 0;
+    return NULL;
 }
 
-static int parse(settings_t *settings, int argc, char **argv)
+static const char *parse_option(settings_t *settings, const char *name, const char *value)
 {
-    for (int i = 1; i < argc; i += 2)
-        if (i + 1 == argc || !parse_option(settings, argv[i], argv[i + 1]))
-            return 0;
+    const char *end;
+    if (strcmp(name, "--shape") == 0)
+        return parse_shape(settings->shape, value);
+    if (strcmp(name, "--element-size") == 0)
+        return parse_number(value, &end, 65536, &settings->element_size) && *end == 0
+                   ? NULL
+                   : "must be a number from 1 to 65536";
+    if (strcmp(name, "--repeat") == 0)
+        return parse_number(value, &end, 1000000, &settings->repeat) && *end == 0 ? NULL
+                                                                                  : "must be a number from 1 to 1000000";
+    if (strcmp(name, "--memory") == 0) {
+        settings->memory = value;
+        return strcmp(value, "shared") == 0 || strcmp(value, "plain") == 0 ? NULL : "must be shared or plain";
+    }
+    *(strcmp(name, "--from") == 0 ? &settings->from : &settings->to) = value;
+    return layout_dimension(value, "slab:") >= 0 || layout_dimension(value, "pencil:") >= 0
+               ? NULL
+               : "must be slab:D or pencil:D, with D 0 for z, 1 for y or 2 for x";
+}
+
+static int is_option(const char *name)
+{
+    static const char *const names[] = {"--shape", "--element-size", "--from", "--to", "--memory", "--repeat"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0)
+            return 1;
+    return 0;
+}
+
+/* The faulty argument goes to `name` and `value`, which is NULL if there is none. */
+static const char *parse(settings_t *settings, int argc, char **argv, const char **name, const char **value)
+{
+    for (int i = 1; i < argc; i += 2) {
+        *name = argv[i];
+        *value = NULL;
+        if (!is_option(argv[i]))
+            return "there is no such option";
+        if (i + 1 == argc)
+            return "needs a value";
+        *value = argv[i + 1];
+        const char *fault = parse_option(settings, argv[i], argv[i + 1]);
+        if (fault != NULL)
+            return fault;
+    }
     int64_t bytes = settings->element_size;
     for (int d = 0; d < 3; d++) {
+        *name = "--shape";
+        *value = NULL;
         if (settings->shape[d] > INT64_MAX / bytes)
-            return 0;
+            return "the array has more bytes than can be counted";
         bytes *= settings->shape[d];
     }
-    return 1;
+    return NULL;
+}
+
+/* Whether somebody asks for help, anywhere. */
+static int asks_for_help(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return 1;
+    return 0;
 }
 
 static box_t box_of(const settings_t *settings, const char *layout, int32_t size, int32_t rank)
@@ -272,10 +321,16 @@ int main(int argc, char **argv)
     CHECK(boxwise_comm_rank(comm, &rank));
     CHECK(boxwise_comm_size(comm, &size));
     settings_t settings = {{256, 256, 256}, 16, 21, "slab:0", "pencil:0", "shared"};
-    if (!parse(&settings, argc, argv)) {
+    if (asks_for_help(argc, argv)) {
         if (rank == 0)
-            fprintf(stderr, "usage: demo [--shape NZ,NY,NX] [--element-size BYTES] [--from slab:D|pencil:D]\n"
-                            "            [--to slab:D|pencil:D] [--memory shared|plain] [--repeat N]\n");
+            fputs(usage, stdout);
+        return EXIT_SUCCESS;
+    }
+    const char *name, *value, *fault = parse(&settings, argc, argv, &name, &value);
+    if (fault != NULL) {
+        if (rank == 0)
+            fprintf(stderr, "demo: %s%s%s: %s\n\n%s", name, value != NULL ? " " : "", value != NULL ? value : "", fault,
+                    usage);
         return 2;
     }
     const int64_t *shape = settings.shape, repeat = settings.repeat;

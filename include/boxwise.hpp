@@ -1,14 +1,20 @@
 // boxwise for C++17: the C interface as objects that clean up after themselves and throw what went wrong.
 //
-//     boxwise::communicator world;
-//     boxwise::buffer in(world, in_bytes), out(world, out_bytes);
+//     boxwise::communicator world; // the ranks that boxwise-run started
+//     const std::int64_t rank = world.rank(), n = 4 * world.size();
+//     const boxwise::box rows{{4 * rank, 0}, {4 * rank + 4, n}};    // what this rank holds of n x n elements
+//     const boxwise::box columns{{0, 4 * rank}, {n, 4 * rank + 4}}; // what it wants
+//     boxwise::buffer in(world, rows.volume() * sizeof(double)), out(world, columns.volume() * sizeof(double));
+//     for (std::int64_t i = 0; i < rows.volume(); ++i)
+//         in.as<double>()[i] = static_cast<double>(4 * rank * n + i);
 //     boxwise::reshape transpose;
-//     transpose.make<double>(boxwise::box{{0, 0}, {4, 8}}, boxwise::box{{0, 0}, {8, 4}}, world);
+//     transpose.make<double>(rows, columns, world);
 //     transpose.execute(out.data(), in.data());
 //
 // Everything is inline over boxwise.h, whose comments say in full what each call does: who must call it, in which
 // order, from which threads. Objects can be moved, not copied. A moved-from object may only be destroyed or assigned
-// to. Where a C call would return a status other than BOXWISE_SUCCESS, an `error` is thrown.
+// to. Where a C call would return a status other than BOXWISE_SUCCESS, an `error` is thrown. Boxes that cannot be right
+// do not throw where they are written, on one rank: reshape::make tells of them, on all ranks.
 
 #ifndef BOXWISE_HPP
 #define BOXWISE_HPP
@@ -106,7 +112,7 @@ inline const char *version_string() noexcept { return boxwise_version_string(); 
 // ---------------------------------------------------------------------------------------------------------------------
 
 /// Up to max_dims numbers, one per dimension; made from a braced list, a std::array, a std::vector or anything else
-/// with data() and size().
+/// with data() and size(). Of more, the first max_dims are kept, and reshape::make refuses them.
 class indices {
 public:
     indices(std::initializer_list<std::int64_t> values) : indices(values.begin(), values.size()) {}
@@ -116,36 +122,34 @@ public:
     indices(const Range &values) : indices(values.data(), values.size()) {}
 
     template <typename Integer>
-    indices(const Integer *values, std::size_t size) : size_(size) {
-        if (size > max_dims) {
-            throw error(status::invalid_argument, "boxwise::indices: " + std::to_string(size) +
-                                                      " dimensions, must be at most " + std::to_string(max_dims));
-        }
-        for (std::size_t d = 0; d < size; ++d) {
+    indices(const Integer *values, std::size_t size) : given_(size) {
+        for (std::size_t d = 0; d < this->size(); ++d) {
             values_[d] = static_cast<std::int64_t>(values[d]);
         }
     }
 
-    std::size_t size() const noexcept { return size_; }
+    std::size_t size() const noexcept { return given_ < max_dims ? given_ : max_dims; }
     const std::int64_t *data() const noexcept { return values_.data(); }
     const std::int64_t *begin() const noexcept { return data(); }
-    const std::int64_t *end() const noexcept { return data() + size_; }
+    const std::int64_t *end() const noexcept { return data() + size(); }
     std::int64_t operator[](std::size_t d) const noexcept { return values_[d]; }
+
+    /// What is wrong with them; empty if nothing.
+    std::string mistake() const {
+        return given_ <= max_dims ? std::string()
+                                  : std::to_string(given_) + " numbers, must be at most " + std::to_string(max_dims);
+    }
 
 private:
     std::array<std::int64_t, max_dims> values_{};
-    std::size_t size_ = 0;
+    std::size_t given_ = 0;
 };
 
-/// The half-open box [lower, upper) of the global index space, 0-based, any origin, possibly empty.
+/// The half-open box [lower, upper) of the global index space, 0-based, any origin, possibly empty. Both have as many
+/// numbers as the array has dimensions, else reshape::make refuses the box.
 class box {
 public:
-    box(const indices &lower, const indices &upper) : lower_(lower), upper_(upper) {
-        if (lower.size() != upper.size()) {
-            throw error(status::invalid_argument, "boxwise::box: lower has " + std::to_string(lower.size()) +
-                                                      " dimensions, upper " + std::to_string(upper.size()));
-        }
-    }
+    box(const indices &lower, const indices &upper) : lower_(lower), upper_(upper) {}
 
     std::size_t ndims() const noexcept { return lower_.size(); }
     const indices &lower() const noexcept { return lower_; }
@@ -163,22 +167,31 @@ public:
         return volume;
     }
 
+    /// What is wrong with it, as far as one rank can tell without the library; empty if nothing.
+    std::string mistake() const {
+        if (const std::string wrong = lower_.mistake(); !wrong.empty()) {
+            return "lower has " + wrong;
+        }
+        if (const std::string wrong = upper_.mistake(); !wrong.empty()) {
+            return "upper has " + wrong;
+        }
+        return lower_.size() == upper_.size() ? std::string()
+                                              : "lower has " + std::to_string(lower_.size()) + " numbers, upper " +
+                                                    std::to_string(upper_.size());
+    }
+
 private:
     indices lower_, upper_;
 };
 
 /// A box and where its elements lie: element g at (sum over d of (g[d] - lower[d]) * strides[d]) elements from the data
-/// pointer. Without strides it is packed, the last dimension fastest.
+/// pointer. Without strides it is packed, the last dimension fastest. There is one stride for each dimension, else
+/// reshape::make refuses them.
 class placement {
 public:
     placement(const box &where) : box_(where) {}
 
-    placement(const box &where, const indices &strides) : box_(where), strides_(strides) {
-        if (strides.size() != where.ndims()) {
-            throw error(status::invalid_argument, "boxwise::placement: " + std::to_string(strides.size()) +
-                                                      " strides for " + std::to_string(where.ndims()) + " dimensions");
-        }
-    }
+    placement(const box &where, const indices &strides) : box_(where), strides_(strides) {}
 
     const box &where() const noexcept { return box_; }
     std::size_t ndims() const noexcept { return box_.ndims(); }
@@ -186,6 +199,21 @@ public:
     const std::int64_t *upper() const noexcept { return box_.upper().data(); }
     /// NULL when packed.
     const std::int64_t *strides() const noexcept { return strides_ ? strides_->data() : nullptr; }
+
+    /// What is wrong with it, as far as one rank can tell without the library; empty if nothing.
+    std::string mistake() const {
+        std::string wrong = box_.mistake();
+        if (wrong.empty() && strides_) {
+            wrong = strides_->mistake();
+            if (!wrong.empty()) {
+                wrong = "strides has " + wrong;
+            } else if (strides_->size() != ndims()) {
+                wrong = "lower has " + std::to_string(ndims()) + " numbers, strides " +
+                        std::to_string(strides_->size());
+            }
+        }
+        return wrong;
+    }
 
 private:
     box box_;
@@ -373,16 +401,15 @@ public:
     /// The same, with the ranks that a C pointer stands for.
     void make(std::size_t element_size, const placement &input, const placement &output, const void *comm_handle,
               comm_type type) {
-        const bool fit = input.ndims() == output.ndims();
-        // 0 dimensions, which all ranks refuse together: throwing before the call would leave the others waiting.
+        const std::string wrong = mistake(input, output);
+        // The mistake is passed on as -1 dimensions, which all ranks refuse together: throwing before the call would
+        // leave the others waiting.
         const boxwise_status_t outcome =
-            boxwise_make(native(), element_size, fit ? static_cast<std::int32_t>(input.ndims()) : 0, input.lower(),
-                         input.upper(), input.strides(), output.lower(), output.upper(), output.strides(), comm_handle,
-                         static_cast<std::int32_t>(type));
-        if (!fit) {
-            throw error(status::invalid_argument, "boxwise::reshape::make: input has " +
-                                                      std::to_string(input.ndims()) + " dimensions, output " +
-                                                      std::to_string(output.ndims()));
+            boxwise_make(native(), element_size, wrong.empty() ? static_cast<std::int32_t>(input.ndims()) : -1,
+                         input.lower(), input.upper(), input.strides(), output.lower(), output.upper(),
+                         output.strides(), comm_handle, static_cast<std::int32_t>(type));
+        if (outcome == BOXWISE_ERROR_INVALID_ARGUMENT && !wrong.empty()) {
+            throw error(status::invalid_argument, "boxwise::reshape::make: " + wrong);
         }
         detail::check(outcome);
     }
@@ -415,10 +442,16 @@ public:
     /// A text about the plan.
     std::string describe(format form = format::text) const {
         const auto number = static_cast<std::int32_t>(form);
+        std::string text;
         std::size_t needed;
-        detail::check(boxwise_describe(native(), number, nullptr, 0, &needed));
-        std::string text(needed, '\0');
-        detail::check(boxwise_describe(native(), number, &text[0], needed, &needed));
+        boxwise_status_t outcome = boxwise_describe(native(), number, nullptr, 0, &needed);
+        detail::check(outcome);
+        // Again while the text has grown in between: an operation on a stream may have ended.
+        do {
+            text.resize(needed);
+            outcome = boxwise_describe(native(), number, &text[0], text.size(), &needed);
+        } while (outcome == BOXWISE_ERROR_INVALID_ARGUMENT && needed > text.size());
+        detail::check(outcome);
         text.resize(needed - 1);
         return text;
     }
@@ -427,6 +460,18 @@ public:
     boxwise_handle_t native() const noexcept { return handle_.get(); }
 
 private:
+    static std::string mistake(const placement &input, const placement &output) {
+        if (const std::string wrong = input.mistake(); !wrong.empty()) {
+            return "input: " + wrong;
+        }
+        if (const std::string wrong = output.mistake(); !wrong.empty()) {
+            return "output: " + wrong;
+        }
+        return input.ndims() == output.ndims() ? std::string()
+                                               : "input has " + std::to_string(input.ndims()) +
+                                                     " dimensions, output " + std::to_string(output.ndims());
+    }
+
     detail::owned<boxwise_handle_t, boxwise_destroy> handle_;
 };
 

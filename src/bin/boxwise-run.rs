@@ -14,7 +14,11 @@ const USAGE: &str = "usage: boxwise-run -n N program [argument...]
 
 starts N ranks of a program on this node, which find each other by boxwise's implicit world
 (BOXWISE_COMM_NONE), forwards signals to them, and returns the first exit code that is not 0
-(128 + the number of the signal for a rank that a signal ended)";
+(128 + the number of the signal for a rank that a signal ended)
+
+-n N, -np N, --ranks N   the number of ranks
+-h, --help               this text
+-V, --version            the version of boxwise";
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -30,7 +34,10 @@ fn parse() -> Result<Option<Arguments>, AnyError> {
     while let Some(argument) = parser.next()? {
         match argument {
             Short('n') | Long("ranks") => {
-                size = Some(parser.value()?.parse::<usize>().map_err(|error| format!("-n: {error}"))?);
+                // `-np N`, as other launchers have it, is read as -n with the value p.
+                let attached = parser.optional_value().filter(|value| value != "p");
+                let value = attached.map_or_else(|| parser.value(), Ok)?;
+                size = Some(value.parse::<usize>().map_err(|error| format!("-n {}: {error}", value.display()))?);
             }
             Short('h') | Long("help") => return Ok(None),
             Short('V') | Long("version") => {

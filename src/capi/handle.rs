@@ -229,6 +229,24 @@ mod tests {
     }
 
     #[test]
+    fn a_stale_handle_does_not_block_those_who_create_and_destroy() {
+        let stale: *mut u8 = insert(Fruit(0)).unwrap();
+        remove::<Fruit, _>("handle", stale).unwrap();
+        let stale = stale.addr();
+        let reader = std::thread::spawn(move || {
+            for _ in 0..20_000 {
+                let stale: *const u8 = ptr::without_provenance(stale);
+                fault(get::<Fruit, _>("handle", stale), Status::InvalidState, "already destroyed");
+            }
+        });
+        while !reader.is_finished() {
+            let handle: *mut u8 = insert(Tool).unwrap();
+            remove::<Tool, _>("stream", handle).unwrap();
+        }
+        reader.join().unwrap();
+    }
+
+    #[test]
     fn an_object_outlives_its_handle_while_in_use() {
         let handle: *mut u8 = insert(Fruit(7)).unwrap();
         let in_use = get::<Fruit, _>("handle", handle).unwrap();

@@ -371,3 +371,60 @@ impl Introduction {
         Ok(mine)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::thread;
+
+    /// Two ranks, each on a thread.
+    fn pair<T: Send>(
+        first: impl FnOnce(&Communicator) -> T + Send,
+        second: impl FnOnce(&Communicator) -> T + Send,
+    ) -> [T; 2] {
+        let [a, b] = <[_; 2]>::try_from(Communicator::threads(2).unwrap()).unwrap();
+        thread::scope(|scope| {
+            let second = scope.spawn(move || second(&b));
+            let first = first(&a);
+            [first, second.join().unwrap()]
+        })
+    }
+
+    #[test]
+    fn different_calls_that_meet_are_told_and_can_go_on() {
+        let after = |communicator: &Communicator, told: Error| {
+            assert_eq!(told.status, Status::InvalidState, "{told}");
+            communicator.barrier()
+        };
+        let results = pair(|c| after(c, c.barrier().unwrap_err()), |c| after(c, c.malloc(Ok(8)).unwrap_err()));
+        assert_eq!(results, [Ok(()), Ok(())]);
+    }
+
+    #[test]
+    fn a_panic_inside_a_collective_call_leaves_nobody_waiting() {
+        let panicking = |c: &Communicator| {
+            let call = || {
+                let _collective = c.0.collective(Call::Barrier, None);
+                panic!("on purpose");
+            };
+            assert!(catch_unwind(AssertUnwindSafe(call)).is_err());
+            c.barrier()
+        };
+        let told = pair(|c| c.barrier(), panicking).map(|result| result.unwrap_err());
+        assert!(
+            told.iter().all(|error| error.status == Status::PeerLost && error.detail.contains("rank 1")),
+            "{told:?}"
+        );
+    }
+
+    #[test]
+    fn a_rank_that_leaves_is_missed_only_by_those_who_wait_for_it() {
+        assert_eq!(pair(Communicator::barrier, Communicator::barrier), [Ok(()), Ok(())]);
+        let mut ranks = Communicator::threads(2).unwrap();
+        drop(ranks.pop());
+        let error = ranks[0].barrier().unwrap_err();
+        assert_eq!(error.status, Status::PeerLost);
+        assert!(error.detail.contains("rank 1 has destroyed its communicator"), "{error}");
+    }
+}

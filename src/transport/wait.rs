@@ -122,3 +122,46 @@ pub fn timed_out(rank: usize, awaited: &[usize]) -> Error {
         ),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::communicator::Communicator;
+    use super::*;
+
+    /// Moves every 10 ms, so many times, and then is finished or stays idle.
+    struct Mover {
+        moves_left: u32,
+        next: Instant,
+        finishes: bool,
+    }
+
+    impl Pending for Mover {
+        fn progress(&mut self) -> Result<Progress> {
+            if self.moves_left == 0 {
+                return Ok(if self.finishes { Progress::Finished } else { Progress::Idle });
+            }
+            if Instant::now() < self.next {
+                return Ok(Progress::Idle);
+            }
+            self.moves_left -= 1;
+            self.next += Duration::from_millis(10);
+            Ok(Progress::Moved)
+        }
+
+        fn awaited(&self, visit: &mut dyn FnMut(usize)) {
+            visit(0);
+        }
+    }
+
+    fn wait_for(finishes: bool) -> Result<()> {
+        let world = Communicator::threads(1).unwrap().remove(0).0;
+        let mut mover = Mover { moves_left: 60, next: Instant::now(), finishes };
+        world.wait(&world.control.member(0).bell, Some(Duration::from_millis(300)), &mut mover)
+    }
+
+    #[test]
+    fn patience_is_for_idle_time_only() {
+        assert_eq!(wait_for(true), Ok(()));
+        assert_eq!(wait_for(false).unwrap_err().status, Status::Timeout);
+    }
+}

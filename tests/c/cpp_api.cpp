@@ -1,6 +1,6 @@
 // The whole of boxwise.hpp: every class, every function, what they throw. Any number of ranks, also one.
 //     run: {}
-//     run: boxwise-run -n 3
+//     run: boxwise-run -np 3
 
 #include "boxwise.hpp"
 #include "check.h"
@@ -85,9 +85,32 @@ void boxes() {
     const placement strided(b, {1, 2});
     CHECK(strided.strides()[1] == 2 && strided.ndims() == 2 && strided.where().volume() == 12);
     CHECK(strided.lower()[0] == 1 && strided.upper()[1] == 4);
-    CHECK_THROWS(status::invalid_argument, "lower has 2 dimensions, upper 1", box({0, 0}, {1}));
-    CHECK_THROWS(status::invalid_argument, "9 dimensions", boxwise::indices({1, 2, 3, 4, 5, 6, 7, 8, 9}));
-    CHECK_THROWS(status::invalid_argument, "1 strides for 2 dimensions", placement(b, {1}));
+    CHECK(strided.mistake().empty());
+    // What is wrong is told by make, see faults_are_shared.
+    const boxwise::indices nine({1, 2, 3, 4, 5, 6, 7, 8, 9});
+    CHECK(nine.size() == 8 && nine.end()[-1] == 8 && nine.mistake() == "9 numbers, must be at most 8");
+    CHECK(box(nine, {1}).volume() == 0 && box({0}, nine).volume() == 1);
+}
+
+// The example at the top of boxwise.hpp.
+void example() {
+    boxwise::communicator world; // the ranks that boxwise-run started
+    const std::int64_t rank = world.rank(), n = 4 * world.size();
+    const boxwise::box rows{{4 * rank, 0}, {4 * rank + 4, n}};    // what this rank holds of n x n elements
+    const boxwise::box columns{{0, 4 * rank}, {n, 4 * rank + 4}}; // what it wants
+    boxwise::buffer in(world, rows.volume() * sizeof(double)), out(world, columns.volume() * sizeof(double));
+    for (std::int64_t i = 0; i < rows.volume(); ++i)
+        in.as<double>()[i] = static_cast<double>(4 * rank * n + i);
+    boxwise::reshape transpose;
+    transpose.make<double>(rows, columns, world);
+    transpose.execute(out.data(), in.data());
+
+    bool right = true;
+    for (std::int64_t i = 0; i < columns.volume(); ++i) {
+        right = right && out.as<double>()[i] == static_cast<double>(n * (i / 4) + 4 * rank + i % 4);
+    }
+    CHECK(right);
+    world.barrier();
 }
 
 void communicators(const boxwise::communicator &world) {
@@ -214,9 +237,24 @@ void faults_are_shared(const boxwise::communicator &world) {
     const bool guilty = world.rank() == world.size() - 1;
     boxwise::reshape shift;
     // Different numbers of dimensions on one rank: every rank throws, none waits.
-    const placement wanted = guilty ? placement(box{{0}, {1}}) : placement(place.wanted());
-    CHECK_THROWS(status::invalid_argument, guilty ? "input has 2 dimensions, output 1" : "ndims is 0",
-                 shift.make<float>(place.held(), wanted, world));
+    const boxwise::indices nine({1, 2, 3, 4, 5, 6, 7, 8, 9});
+    const struct {
+        placement wanted;
+        const char *text;
+    } mistakes[] = {
+        {box{{0}, {1}}, "input has 2 dimensions, output 1"},
+        {box{{0, 0}, {1}}, "output: lower has 2 numbers, upper 1"},
+        {box{nine, nine}, "output: lower has 9 numbers, must be at most 8"},
+        {box{{0, 0}, nine}, "output: upper has 9 numbers, must be at most 8"},
+        {placement(box{{0, 0}, {1, 1}}, {1}), "output: lower has 2 numbers, strides 1"},
+        {placement(box{{0, 0}, {1, 1}}, nine), "output: strides has 9 numbers, must be at most 8"},
+    };
+    for (const auto &mistake : mistakes) {
+        CHECK_THROWS(status::invalid_argument, guilty ? mistake.text : "ndims is -1",
+                     shift.make<float>(place.held(), guilty ? mistake.wanted : place.wanted(), world));
+    }
+    CHECK_THROWS(status::invalid_argument, guilty ? "input: lower has 1 numbers, upper 2" : "ndims is -1",
+                 shift.make<float>(guilty ? box{{0}, {1, 1}} : place.held(), place.wanted(), world));
     CHECK_THROWS(status::invalid_argument, "element_size is 0",
                  shift.make(guilty ? 0 : 4, place.held(), place.wanted(), world));
     CHECK_THROWS(status::inconsistent, "which no rank's input holds",
@@ -237,6 +275,7 @@ int main() {
         moves_only();
         versions_and_statuses();
         boxes();
+        example();
         communicators(world);
         buffers(world);
         moving_data(world);
