@@ -37,7 +37,7 @@ fn parse() -> Result<Option<Arguments>, AnyError> {
                 // `-np N`, as other launchers have it, is read as -n with the value p.
                 let attached = parser.optional_value().filter(|value| value != "p");
                 let value = attached.map_or_else(|| parser.value(), Ok)?;
-                size = Some(value.parse::<usize>().map_err(|error| format!("-n {}: {error}", value.display()))?);
+                size = Some(value.parse::<usize>().map_err(|error| format!("-n: {error}"))?);
             }
             Short('h') | Long("help") => return Ok(None),
             Short('V') | Long("version") => {
