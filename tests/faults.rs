@@ -63,6 +63,7 @@ fn tests() -> Vec<Test<'static>> {
     tests.push(Test::new("timeout_in_world", || timeout("world", "1")));
     tests.push(Test::new("launcher_killed", launcher_killed));
     tests.push(Test::new("launcher_terminated", launcher_terminated));
+    tests.push(Test::new("what_is_left_behind_is_found", what_is_left_is_found));
     tests
 }
 
@@ -315,5 +316,33 @@ fn launcher_terminated() -> std::result::Result<(), String> {
     match outcome.statuses[0].code() == Some(128 + libc::SIGTERM) {
         true => Ok(()),
         false => Err(format!("{outcome:#?}")),
+    }
+}
+
+/// A search that finds nothing would find nothing wrong; what other jobs hold is none of ours.
+fn what_is_left_is_found() -> std::result::Result<(), String> {
+    use std::os::fd::AsRawFd;
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixListener};
+    let before = job::traces();
+    let name = format!("boxwise.test.{}", std::process::id());
+    let path = std::path::Path::new("/dev/shm").join(&name);
+    std::fs::write(&path, "left").map_err(|error| error.to_string())?;
+    let file = job::no_traces_since(&before);
+    std::fs::remove_file(&path).map_err(|error| error.to_string())?;
+
+    let address = SocketAddr::from_abstract_name(&name).map_err(|error| error.to_string())?;
+    let socket = UnixListener::bind_addr(&address).map_err(|error| error.to_string())?;
+    let own = job::no_traces_since(&before);
+    // SAFETY: the descriptor is ours; children may have it from now on.
+    unsafe { libc::fcntl(socket.as_raw_fd(), libc::F_SETFD, 0) };
+    let mut other = std::process::Command::new("sleep").arg("60").spawn().map_err(|error| error.to_string())?;
+    drop(socket);
+    let foreign = job::no_traces_since(&before);
+    other.kill().and_then(|()| other.wait()).map_err(|error| error.to_string())?;
+    let told = |result: &std::result::Result<(), String>| result.as_ref().is_err_and(|text| text.contains(&name));
+    match told(&file) && told(&own) && foreign.is_ok() {
+        true => Ok(()),
+        false => Err(format!("file: {file:?}; own socket: {own:?}; of another program: {foreign:?}")),
     }
 }

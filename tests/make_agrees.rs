@@ -134,3 +134,36 @@ fn random_misfits_are_told_alike_on_all_ranks() {
     }
     assert!(refused > 200, "{refused} misfits");
 }
+
+/// Memory is agreed on like a plan: one rank's fault is everybody's, and nothing is the worse for it.
+#[test]
+fn memory_that_one_rank_cannot_have_nobody_gets() {
+    let wishes = [
+        (Err(Error::invalid_argument("bytes is not a number")), Status::InvalidArgument),
+        (Ok(usize::MAX), Status::OutOfMemory),
+        (Ok(isize::MAX as usize), Status::OutOfMemory),
+        (Ok(1 << 50), Status::OutOfMemory),
+    ];
+    for guilty in 0..3 {
+        let seen = in_threads(3, |comm| {
+            let ask = |(wish, _): &(boxwise::Result<usize>, Status)| {
+                let bytes = if comm.rank() == guilty { wish.clone() } else { Ok(1000) };
+                let told = comm.malloc(bytes).expect_err("one rank cannot have it");
+                let pointer = comm.malloc(Ok(1000)).expect("a modest wish");
+                // SAFETY: the memory is this rank's, and as long as that.
+                unsafe { pointer.write_bytes(7, 1000) };
+                comm.free(pointer).expect("memory of this communicator");
+                assert_eq!(comm.free(pointer).unwrap_err().status, Status::InvalidArgument, "freed twice");
+                told
+            };
+            let foreign = (&raw const guilty).cast_mut().cast();
+            assert_eq!(comm.free(foreign).unwrap_err().status, Status::InvalidArgument, "foreign memory");
+            wishes.iter().map(ask).collect::<Vec<_>>()
+        });
+        for (index, (_, status)) in wishes.iter().enumerate() {
+            let first = &seen[0][index];
+            assert_eq!(first.status, *status, "{first}");
+            assert!(seen.iter().all(|told| told[index] == *first), "{seen:?}");
+        }
+    }
+}

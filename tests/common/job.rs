@@ -143,13 +143,11 @@ impl Job {
     /// Processes of this job that are still alive.
     pub fn processes(&self) -> Vec<i32> {
         let marked = format!("{MARK}={}", self.mark).into_bytes();
-        let pids = std::fs::read_dir("/proc").expect("processes are listed").flatten();
-        let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        pids.filter(|pid| {
+        let of_this_job = |pid: &i32| {
             let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
             environment.split(|&byte| byte == 0).any(|variable| variable == marked)
-        })
-        .collect()
+        };
+        all_processes().filter(of_this_job).collect()
     }
 }
 
@@ -194,11 +192,12 @@ pub fn sockets() -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Nothing may be left that was not there before; other jobs on the machine get a moment to pass.
+/// Nothing may be left that was not there before. What a process of some other job holds is that job's: this one
+/// is over, and `Outcome::left` tells whether all its processes are.
 pub fn no_traces_since(before: &BTreeSet<String>) -> Result<(), String> {
     let deadline = Instant::now() + Duration::from_secs(3);
     loop {
-        let left: Vec<String> = traces().difference(before).cloned().collect();
+        let left: Vec<String> = traces().difference(before).filter(|name| !is_held_elsewhere(name)).cloned().collect();
         if left.is_empty() {
             return Ok(());
         }
@@ -207,4 +206,44 @@ pub fn no_traces_since(before: &BTreeSet<String>) -> Result<(), String> {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Whether a process that this test did not start has the socket or the shared memory of this name open.
+fn is_held_elsewhere(name: &str) -> bool {
+    holders(name).into_iter().any(|pid| !is_of_this_test(pid))
+}
+
+/// The processes that have the socket or the shared memory of this name open.
+pub fn holders(name: &str) -> Vec<i32> {
+    let table = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    let of_name = |line: &&str| line.split_whitespace().nth(7) == Some(name);
+    let inode = |line: &str| line.split_whitespace().nth(6).map(|inode| format!("socket:[{inode}]"));
+    let mut links: Vec<String> = table.lines().filter(of_name).filter_map(inode).collect();
+    links.push(name.to_owned());
+    let is_link = |fd: std::fs::DirEntry| {
+        std::fs::read_link(fd.path()).is_ok_and(|to| links.iter().any(|link| to.as_os_str() == link.as_str()))
+    };
+    let holds = |pid: &i32| {
+        let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        let mut fds = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        fds.any(is_link) || maps.lines().any(|line| line.ends_with(name))
+    };
+    all_processes().filter(holds).collect()
+}
+
+/// Whether this test started the process, directly or not: by the mark, or, where there is none, by the program.
+fn is_of_this_test(pid: i32) -> bool {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let start = format!("{MARK}=").into_bytes();
+    match environment.split(|&byte| byte == 0).find_map(|variable| variable.strip_prefix(&start[..])) {
+        // Job names end in the number of the process that started them, and a count.
+        Some(mark) => String::from_utf8_lossy(mark).split('-').nth(1) == Some(&std::process::id().to_string()),
+        None => std::fs::read_link(format!("/proc/{pid}/exe"))
+            .is_ok_and(|exe| exe == own_program() || exe == Path::new(env!("CARGO_BIN_EXE_boxwise-run"))),
+    }
+}
+
+fn all_processes() -> impl Iterator<Item = i32> {
+    let entries = std::fs::read_dir("/proc").expect("processes are listed").flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
