@@ -1,5 +1,8 @@
 //! The one table of environment variables: what the code reads, `boxwise-info` prints and the guide explains.
 
+use crate::error::{Error, Result};
+use std::time::Duration;
+
 /// One environment variable.
 #[derive(Clone, Copy, Debug)]
 pub struct Variable {
@@ -16,6 +19,18 @@ impl Variable {
     pub fn get(&self) -> Option<String> {
         get(self.name)
     }
+}
+
+/// [`BOOT_TIMEOUT_MS`] as a time.
+pub(crate) fn boot_timeout() -> Result<Duration> {
+    let milliseconds = match BOOT_TIMEOUT_MS.get() {
+        None => BOOT_TIMEOUT_MS.default.parse().expect("the default is a number"),
+        Some(text) => text
+            .trim()
+            .parse()
+            .map_err(|_| Error::invalid_argument(format!("{}={text} is not a number", BOOT_TIMEOUT_MS.name)))?,
+    };
+    Ok(Duration::from_millis(milliseconds))
 }
 
 /// The value of any variable, if it is set to something.

@@ -179,6 +179,9 @@ impl Program {
                 self.communicator.0.give_up(Cause::Failed, self.communicator.rank());
             }
         });
+        if self.communicator.0.control.broken().is_some() {
+            self.withdraw(operation);
+        }
         let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         (turn.busy, turn.flows) = (false, flows);
         turn.operation = operation.wrapping_add(1);
@@ -214,24 +217,6 @@ impl Program {
             }
         };
         slot.post(operation, &post);
-        let ended = self.finish(operation, post, buffers, flows);
-        if inner.control.broken().is_some() {
-            self.withdraw(operation);
-        }
-        ended
-    }
-
-    /// Moves what this rank moves, and waits for what the exit synchronisation promises.
-    fn finish(
-        &self,
-        operation: Operation,
-        post: Post,
-        buffers: &Result<Buffers>,
-        flows: &mut [super::peer::Flows],
-    ) -> Result<()> {
-        let inner = &*self.communicator.0;
-        let rank = inner.rank;
-        let (slot, bell) = (self.segment.slot(rank), self.segment.bell(rank));
         let failure = match buffers {
             Ok(buffers) => {
                 self.ring_peers();
@@ -248,7 +233,7 @@ impl Program {
             Err(error) => {
                 slot.set_done(operation);
                 self.ring_peers();
-                Some(Failure { rank, status: error.status })
+                Some(Failure { rank: inner.rank, status: error.status })
             }
         };
         match (self.exit_sync, failure) {
@@ -258,12 +243,15 @@ impl Program {
         }
     }
 
-    /// The operation has failed: nobody may start to use this rank's buffers any more, and it waits for the ranks of
+    /// After a failure: nobody may start to use this rank's buffers any more, and it waits for the ranks of
     /// this process that are using them. Either such a rank sees that the post is withdrawn, or this one sees that it
     /// has posted, and it sets done when it leaves. Other processes can do no harm: what they use, they have mapped.
     fn withdraw(&self, operation: Operation) {
         let inner = &*self.communicator.0;
         let slot = self.segment.slot(inner.rank);
+        if !slot.has_posted(operation) {
+            return;
+        }
         slot.withdraw(operation, Status::PeerLost as i32);
         slot.set_done(operation);
         self.ring_peers();

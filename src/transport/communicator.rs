@@ -120,6 +120,7 @@ impl Communicator {
 
     /// Shares the control segment and gets to know the other processes.
     fn form(star: Star, rank: usize, size: usize) -> Result<Communicator> {
+        let (patience, started) = (config::boot_timeout()?, Instant::now());
         let bytes = Control::bytes(size);
         let segment = match &star {
             Star::Hub(_) => {
@@ -127,7 +128,10 @@ impl Communicator {
                 star.give(&created)?;
                 created?
             }
-            Star::Spoke(_) => star.take(|| Ok(()))??,
+            Star::Spoke(_) => star.take(|| match started.elapsed() < patience {
+                true => Ok(()),
+                false => Err(timed_out(rank, &[0])),
+            })??,
         };
         let control = Control::new(Mapping::new(&segment, bytes)?, size);
         let member = control.member(rank);
@@ -135,11 +139,11 @@ impl Communicator {
         member.probe_address.store(cross_memory::probe_address(), Ordering::Relaxed);
         let mut inner = Inner::new(rank, size, control, Vec::new(), false, star);
         // Until processes are watched, a connection that ends tells rank 0 and the others of a lost rank.
-        inner.collective(Call::Form, None).exchange(&[])?;
+        inner.collective(Call::Form, Some(patience)).exchange(&[])?;
         inner.watches = inner.watch_others()?;
         let reads_others = inner.probe_next();
         // Whoever takes part still lived when the others opened their watches, or is seen to have gone by rank 0.
-        let votes = inner.collective(Call::Form, None).exchange(&[reads_others as u8])?;
+        let votes = inner.collective(Call::Form, Some(patience)).exchange(&[reads_others as u8])?;
         inner.cross_memory = votes.iter().all(|vote| *vote != 0);
         let how = if inner.cross_memory { "works" } else { "is not used" };
         log::info!("rank {rank} of a communicator of {size}; cross-memory attach {how}");

@@ -3,6 +3,9 @@
 use crate::config;
 use crate::error::{Error, Result, Status};
 
+/// More ranks than any node runs: a larger number is a mistake, and memory must not be set aside for it.
+const MOST_RANKS: usize = 1 << 16;
+
 /// A rank's place in a job whose ranks all run on this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
@@ -146,8 +149,10 @@ fn unavailable(what: String) -> Error {
 
 fn parse(rank_name: &str, rank: &str, size_name: &str, size: &str) -> Result<(usize, usize)> {
     match (rank.trim().parse::<usize>(), size.trim().parse::<usize>()) {
-        (Ok(rank), Ok(size)) if rank < size && size <= i32::MAX as usize => Ok((rank, size)),
-        _ => Err(unavailable(format!("{rank_name}={rank} and {size_name}={size} are not a rank and a size"))),
+        (Ok(rank), Ok(size)) if rank < size && size <= MOST_RANKS => Ok((rank, size)),
+        _ => Err(unavailable(format!(
+            "{rank_name}={rank} and {size_name}={size} are not a rank and a size of at most {MOST_RANKS}"
+        ))),
     }
 }
 
@@ -205,6 +210,7 @@ mod tests {
             &[("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "2"), ("SLURM_STEP_NUM_NODES", "2")],
             &[("BOXWISE_RANK", "0")],
             &[("BOXWISE_RANK", "2"), ("BOXWISE_SIZE", "2"), ("BOXWISE_JOB", "j")],
+            &[("BOXWISE_RANK", "0"), ("BOXWISE_SIZE", "2147483647"), ("BOXWISE_JOB", "j")],
             &[("BOXWISE_RANK", "x"), ("BOXWISE_SIZE", "2"), ("BOXWISE_JOB", "j")],
         ] {
             assert_eq!(find(variables).unwrap_err().status, Status::Unavailable, "{variables:?}");

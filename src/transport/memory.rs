@@ -21,6 +21,13 @@ pub fn create(name: &CStr, bytes: usize) -> Result<OwnedFd> {
             fd => OwnedFd::from_raw_fd(fd),
         }
     };
+    if bytes as u64 > most_file_bytes() {
+        let limit = most_file_bytes();
+        return Err(Error::new(
+            Status::OutOfMemory,
+            format!("{}: files may have {limit} bytes (RLIMIT_FSIZE)", what()),
+        ));
+    }
     let length = i64::try_from(bytes).map_err(|_| Error::new(Status::OutOfMemory, what()))?;
     // SAFETY: plain system call on a descriptor that we own.
     if unsafe { libc::ftruncate(fd.as_raw_fd(), length) } != 0 {
@@ -34,6 +41,14 @@ pub fn create(name: &CStr, bytes: usize) -> Result<OwnedFd> {
         });
     }
     Ok(fd)
+}
+
+/// The longest file that this process may make: going beyond is not an error but a signal that ends it.
+fn most_file_bytes() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the limit is there to be written.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
+    limit.rlim_cur
 }
 
 /// A mapping of shared memory into this process, unmapped on drop.

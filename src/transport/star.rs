@@ -33,17 +33,11 @@ const MAGIC: u64 = u64::from_le_bytes(*b"boxwise1");
 impl Star {
     /// Connects the ranks that know the same name: rank 0 takes it, the others look for it.
     pub fn meet(name: &str, rank: usize, size: usize, board: Option<&JobBoard>) -> Result<Star> {
-        let patience = match config::BOOT_TIMEOUT_MS.get() {
-            None => 120_000,
-            Some(text) => text.trim().parse().map_err(|_| {
-                Error::invalid_argument(format!("{}={text} is not a number", config::BOOT_TIMEOUT_MS.name))
-            })?,
-        };
         let meeting = Meeting {
             rank,
             size,
             name: format!("boxwise.{}.{name}", super::socket::own_user()),
-            deadline: Instant::now() + Duration::from_millis(patience),
+            deadline: Instant::now() + config::boot_timeout()?,
             board,
         };
         if rank == 0 { meeting.gather() } else { meeting.join() }
