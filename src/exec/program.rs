@@ -1,6 +1,6 @@
 //! A made plan, ready to run: kernels for every transfer, the segment shared with the peers, and the order of turns.
 
-use super::peer::{PeerCopies, Step};
+use super::peer::{Flows, PeerCopies, Step};
 use super::stream::{Job, Stream};
 use super::team::Team;
 use crate::copy::Kernel;
@@ -57,7 +57,7 @@ struct Turn {
     busy: bool,
     /// Threads that wait for their turn: waking nobody would still be a system call.
     waiting: usize,
-    flows: Vec<super::peer::Flows>,
+    flows: Vec<Flows>,
 }
 
 impl Program {
@@ -197,7 +197,7 @@ impl Program {
         }
     }
 
-    fn execute(&self, operation: Operation, buffers: &Result<Buffers>, flows: &mut [super::peer::Flows]) -> Result<()> {
+    fn execute(&self, operation: Operation, buffers: &Result<Buffers>, flows: &mut [Flows]) -> Result<()> {
         let inner = &*self.communicator.0;
         if let Some(error) = inner.control.broken() {
             return Err(error);

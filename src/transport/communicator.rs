@@ -263,8 +263,7 @@ impl Collective<'_> {
         *self.exchanges = self.exchanges.wrapping_add(1);
         let exchange = *self.exchanges;
         control.member(*rank).contribute(exchange, self.call, mine);
-        let others = || (1..*size).map(|step| control.member((rank + step) % size));
-        others().for_each(|member| member.bell.ring());
+        (1..*size).for_each(|step| control.member((rank + step) % size).bell.ring());
         let mut arrivals = Arrivals { control, size: *size, exchange, first: 0 };
         self.inner.wait(&control.member(*rank).bell, self.patience, &mut arrivals)?;
         let first = control.member(0).call(exchange);

@@ -1,7 +1,6 @@
 //! A ring of pieces in shared memory, from one sender to one receiver, small enough to stay in the cache.
 
 use super::sync::{AtomicU32, Ordering};
-use std::marker::PhantomData;
 
 /// The most bytes of one piece: what stays in the cache, and less for many ranks, which have a ring for each pair.
 pub fn piece_bytes(size: usize) -> usize {
@@ -32,7 +31,6 @@ pub struct Ring<'a> {
     counters: &'a Counters,
     pieces: *mut u8,
     piece_bytes: usize,
-    segment: PhantomData<&'a ()>,
 }
 
 impl<'a> Ring<'a> {
@@ -42,9 +40,7 @@ impl<'a> Ring<'a> {
     /// [`ring_bytes`] bytes there, aligned to 4096, are a ring for as long as `'a`.
     pub unsafe fn at(base: *mut u8, piece_bytes: usize) -> Ring<'a> {
         // SAFETY: the caller vouches for the memory.
-        unsafe {
-            Ring { counters: &*base.cast(), pieces: base.add(size_of::<Counters>()), piece_bytes, segment: PhantomData }
-        }
+        unsafe { Ring { counters: &*base.cast(), pieces: base.add(size_of::<Counters>()), piece_bytes } }
     }
 
     fn piece(&self, number: u32) -> *mut u8 {

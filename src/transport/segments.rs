@@ -23,14 +23,9 @@ struct Table {
 struct Segment {
     number: u64,
     mapping: Mapping,
-    /// Where this rank's part begins.
-    own: *mut u8,
+    /// The address at which this rank's part begins.
+    own: usize,
 }
-
-// SAFETY: the pointer is into the mapping beside it, and only compared.
-unsafe impl Send for Segment {}
-// SAFETY: as above.
-unsafe impl Sync for Segment {}
 
 impl Segments {
     /// How peers reach these bytes: through a segment that holds all of them, else at this address.
@@ -76,7 +71,7 @@ impl Communicator {
         let mut table = segments.0.write().unwrap_or_else(PoisonError::into_inner);
         table.last += 1;
         let number = table.last;
-        table.segments.push(Segment { number, mapping, own });
+        table.segments.push(Segment { number, mapping, own: own.addr() });
         Ok(own)
     }
 
@@ -86,7 +81,7 @@ impl Communicator {
             return Ok(());
         }
         let mut table = self.0.segments.0.write().unwrap_or_else(PoisonError::into_inner);
-        let found = table.segments.iter().position(|segment| segment.own == pointer);
+        let found = table.segments.iter().position(|segment| segment.own == pointer.addr());
         let index = found.ok_or_else(|| {
             Error::invalid_argument(format!("pointer {pointer:p} was not allocated on this communicator, or is free"))
         })?;
