@@ -210,11 +210,17 @@ typedef struct boxwise_info_t {
 } boxwise_info_t;
 
 /// What a runtime tells boxwise about its ranks, for BOXWISE_COMM_BOOT: MPI, a job manager or threads of one
-/// process can all fill it. It is read during the call that it is passed to and not kept.
+/// process can all fill it.
 ///
-/// The functions are called by the thread that makes that call. All ranks call them in the same order. They
-/// return 0, or any other number for a failure, which makes the call fail with BOXWISE_ERROR_TRANSPORT. They must
-/// not throw C++ exceptions nor leave by longjmp.
+/// Without the members from `isend` on, all NULL or cut off by struct_size, the table is read during the call that it
+/// is passed to and not kept, and all ranks must be on one node. With them, ranks of different nodes exchange data
+/// through these functions: they and the context must work until `release` is called, or, where that is NULL, until
+/// the last object made with the communicator is destroyed.
+///
+/// The functions are called by the thread that makes a boxwise call or, if `any_thread` is 1, by other threads as
+/// well. All ranks call `allgather` and `barrier` in the same order. All return 0, or any other number for a
+/// failure, which makes the call fail with BOXWISE_ERROR_TRANSPORT. They must not throw C++ exceptions nor leave by
+/// longjmp.
 typedef struct boxwise_boot_t {
     /// sizeof(boxwise_boot_t). Later versions may add members at the end.
     size_t struct_size;
@@ -229,6 +235,28 @@ typedef struct boxwise_boot_t {
     int32_t (*allgather)(void *context, const void *mine, void *all, size_t bytes);
     /// Collective: returns when all ranks have called it.
     int32_t (*barrier)(void *context);
+    /// Starts to send `bytes` bytes, 0 to 2^30, to rank `peer`, which is never this one. Messages of one tag, 0 to
+    /// most_tag, from one rank to another arrive in the order in which they were sent. The data stays as it is until
+    /// `test` says that the message is complete. `request` receives what `test` needs. Does not block.
+    int32_t (*isend)(void *context, int32_t peer, int32_t tag, const void *data, size_t bytes, uint64_t *request);
+    /// Starts to receive a message of at most `bytes` bytes from rank `peer`. Does not block.
+    int32_t (*irecv)(void *context, int32_t peer, int32_t tag, void *data, size_t bytes, uint64_t *request);
+    /// Sets `complete` to 1 when the message is complete, else to 0. When it is complete the request is gone, and
+    /// `bytes` receives the length of the message (of one that was sent: any value). Does not block.
+    int32_t (*test)(void *context, uint64_t *request, int32_t *complete, size_t *bytes);
+    /// Ends a receive that is not complete: when it returns, the request is gone and its memory not touched any more.
+    int32_t (*cancel)(void *context, uint64_t *request);
+    /// Sets `peer` to a rank from which a message with this tag waits that no irecv has taken, or to -1.
+    int32_t (*probe)(void *context, int32_t tag, int32_t *peer);
+    /// The table and its context are not used any more. May be NULL.
+    void (*release)(void *context);
+    /// Writes the text of a number that one of the functions returned, with its NUL, into `text` of `capacity` bytes.
+    /// May be NULL.
+    void (*error_text)(void *context, int32_t code, char *text, size_t capacity);
+    /// The largest tag, at least 32767.
+    int32_t most_tag;
+    /// 1 if any thread may call isend, irecv, test, cancel and probe, also several at once; else 0.
+    int32_t any_thread;
 } boxwise_boot_t;
 
 #ifdef __cplusplus

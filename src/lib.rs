@@ -58,4 +58,4 @@ pub use plan::{Options, Request, Side};
 pub use reshape::Reshape;
 #[doc(hidden)] // for boxwise-run
 pub use transport::JobBoard;
-pub use transport::{Boot, Communicator, SharedBuffer};
+pub use transport::{Boot, Communicator, Message, Messages, SharedBuffer};

@@ -355,7 +355,7 @@ fn case_19_two_plans_on_overlapping_subsets_of_ranks() {
     let mut tasks: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
     for (seed, group) in [(1000, members), (2000, others)] {
         for (boot, _) in group {
-            tasks.push(Box::new(move || play(Communicator::from_boot(&boot).expect("a communicator"), seed)));
+            tasks.push(Box::new(move || play(Communicator::from_boot(Box::new(boot)).expect("a communicator"), seed)));
         }
     }
     together(tasks);
@@ -379,7 +379,7 @@ fn case_19_two_plans_on_overlapping_subsets_of_ranks() {
     let mut tasks: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
     for (end, sign) in ends.into_iter().zip([1, -1]) {
         tasks.push(Box::new(move || {
-            let comm = Communicator::from_boot(&end).expect("a communicator");
+            let comm = Communicator::from_boot(Box::new(end)).expect("a communicator");
             let reshape = shift(&comm);
             for round in 0..200 {
                 assert_eq!(exec(&reshape, sign * round), [sign * (1000 + round); 5]);
@@ -387,7 +387,7 @@ fn case_19_two_plans_on_overlapping_subsets_of_ranks() {
         }));
     }
     tasks.push(Box::new(move || {
-        let comms = middle.map(|boot| Communicator::from_boot(&boot).expect("a communicator"));
+        let comms = middle.map(|boot| Communicator::from_boot(Box::new(boot)).expect("a communicator"));
         let reshapes = comms.each_ref().map(shift);
         for round in 0..200 {
             assert_eq!(exec(&reshapes[0], 1000 + round), [round; 5]);

@@ -259,7 +259,7 @@ fn overlapping_subsets_of_ranks_work_at_once() {
         for boot in boots::group(members.len()) {
             let kinds = [Kinds::Mixed, Kinds::Plain, Kinds::Shared][index % 3];
             tasks.push(Box::new(move || {
-                let comm = Communicator::from_boot(&boot).expect("a communicator");
+                let comm = Communicator::from_boot(Box::new(boot)).expect("a communicator");
                 play_cases(comm, kinds, index as u64, 60);
             }));
         }

@@ -77,7 +77,7 @@ pub unsafe fn named(comm_handle: *const c_void, comm_type: i32) -> Result<Named>
         BOOT => {
             // SAFETY: the caller says that this is NULL or points to a boot table.
             let boot = unsafe { CheckedBoot::new(comm_handle.cast::<boxwise_boot_t>()) }?;
-            Ok(Named { comm: Communicator::from_boot(&boot)?, fault: Ok(()) })
+            Ok(Named { comm: Communicator::from_boot(Box::new(boot))?, fault: Ok(()) })
         }
         OBJECT if comm_handle.is_null() => Err(null("comm_handle", "a boxwise_comm_t")),
         OBJECT if handle::is_handle(comm_handle) => Err(Error::invalid_argument(

@@ -1,6 +1,7 @@
-//! The boot table: the few collective calls of a foreign runtime from which a communicator can be formed.
+//! The boot table: what a foreign runtime offers so that its ranks can become a communicator.
 
 use crate::error::Result;
+use std::fmt::Debug;
 
 /// What a runtime must offer so that its processes (or threads) can become a communicator.
 ///
@@ -15,4 +16,39 @@ pub trait Boot {
     fn allgather(&self, mine: &[u8], all: &mut [u8]) -> Result<()>;
     /// Returns after every rank has called it.
     fn barrier(&self) -> Result<()>;
+    /// Messages between single ranks, kept by the communicator: without them all ranks must be on one node.
+    fn into_messages(self: Box<Self>) -> Option<Box<dyn Messages>> {
+        None
+    }
+}
+
+/// A message under way, as the runtime knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message(pub u64);
+
+/// Messages between single ranks. Those with one tag from one rank to another arrive in the order in which they were
+/// sent. No call blocks. One thread calls at a time, unless [`Messages::any_thread`].
+///
+/// Its end, by drop, tells the runtime that the communicator is gone.
+pub trait Messages: Debug + Send + Sync {
+    /// Starts to send `bytes` bytes, at most 1 GiB, to a rank. Tags are 0 to [`Messages::most_tag`].
+    ///
+    /// # Safety
+    /// The bytes stay there, unchanged, until the message is complete.
+    unsafe fn send(&self, peer: usize, tag: i32, data: *const u8, bytes: usize) -> Result<Message>;
+    /// Starts to receive a message of at most `bytes` bytes from a rank.
+    ///
+    /// # Safety
+    /// Nobody else uses the bytes until the message is complete or cancelled.
+    unsafe fn receive(&self, peer: usize, tag: i32, data: *mut u8, bytes: usize) -> Result<Message>;
+    /// The length of the message once it is complete; the request is then gone.
+    fn test(&self, message: &mut Message) -> Result<Option<usize>>;
+    /// Ends a receive: its memory is not touched any more.
+    fn cancel(&self, message: Message) -> Result<()>;
+    /// A rank from which a message with this tag waits to be received, if there is one.
+    fn probe(&self, tag: i32) -> Result<Option<usize>>;
+    /// The largest tag, at least 32767.
+    fn most_tag(&self) -> i32;
+    /// Whether any thread may call, at any time.
+    fn any_thread(&self) -> bool;
 }

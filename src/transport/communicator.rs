@@ -83,7 +83,7 @@ impl Communicator {
 
     /// A communicator formed with the calls of another runtime. Collective over the ranks of the table; all must be
     /// on this node. The table is not used any more afterwards.
-    pub fn from_boot(boot: &dyn Boot) -> Result<Communicator> {
+    pub fn from_boot(boot: Box<dyn Boot>) -> Result<Communicator> {
         let (rank, size) = (boot.rank(), boot.size());
         if size == 0 || rank >= size {
             return Err(Error::invalid_argument(format!("rank {rank} of {size} in the boot table")));

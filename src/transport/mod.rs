@@ -29,7 +29,7 @@ mod sync;
 mod wait;
 
 pub use board::JobBoard;
-pub use boot::Boot;
+pub use boot::{Boot, Message, Messages};
 pub use communicator::Communicator;
 pub use segments::SharedBuffer;
 
