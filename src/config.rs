@@ -33,6 +33,13 @@ pub(crate) fn boot_timeout() -> Result<Duration> {
     Ok(Duration::from_millis(milliseconds))
 }
 
+/// What [`NODE`] says of a rank: nodes are then apart although they are not.
+pub(crate) fn pretended_node(rank: usize) -> String {
+    let list = NODE.get().unwrap_or_default();
+    let names: Vec<&str> = list.split(',').collect();
+    names[rank % names.len()].trim().to_owned()
+}
+
 /// The value of any variable, if it is set to something.
 pub(crate) fn get(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
@@ -59,6 +66,12 @@ pub const CMA: Variable = Variable {
     default: "1",
     meaning: "0: never read another process's plain memory with process_vm_readv, use shared rings",
 };
+/// Pretended nodes.
+pub const NODE: Variable = Variable {
+    name: "BOXWISE_NODE",
+    default: "none",
+    meaning: "for tests: the name of a pretended node, or a list of which rank r takes entry r modulo its length",
+};
 /// How long to wait for the other ranks to start.
 pub const BOOT_TIMEOUT_MS: Variable = Variable {
     name: "BOXWISE_BOOT_TIMEOUT_MS",
@@ -67,4 +80,4 @@ pub const BOOT_TIMEOUT_MS: Variable = Variable {
 };
 
 /// Every variable.
-pub const VARIABLES: [Variable; 7] = [RANK, SIZE, JOB, BOARD, LOG, CMA, BOOT_TIMEOUT_MS];
+pub const VARIABLES: [Variable; 8] = [RANK, SIZE, JOB, BOARD, LOG, CMA, NODE, BOOT_TIMEOUT_MS];

@@ -5,7 +5,7 @@ use crate::exec::{Buffers, METHODS, Program, Stream};
 use crate::plan::{
     Backend, DESCRIPTOR_BYTES, Descriptor, Format, Info, Options, Request, Schedule, check_own, check_table, describe,
 };
-use crate::transport::{Call, Communicator, PlanSegment, patience};
+use crate::transport::{Call, Communicator, PlanSegment, PlanTags, patience};
 use std::sync::Arc;
 
 /// A made reshape: moves a distributed array from the input boxes of all ranks to their output boxes.
@@ -38,7 +38,7 @@ impl Reshape {
     /// Plans the movement. Collective: every rank returns, and all with the same status. With `Err`, this rank's
     /// own arguments are faulty: it takes part so that nobody waits for it, and all ranks return the fault.
     pub fn make(communicator: &Communicator, request: Result<Request>, options: &Options) -> Result<Reshape> {
-        let (rank, size) = (communicator.rank(), communicator.size());
+        let rank = communicator.rank();
         let description = request.and_then(|request| match options.backend {
             Backend::Auto | Backend::Host => Ok(request),
             Backend::Nvshmem => Err(Error::new(
@@ -46,7 +46,8 @@ impl Reshape {
                 "BOXWISE_BACKEND_NVSHMEM is not in this build; use BOXWISE_BACKEND_HOST or _AUTO",
             )),
         });
-        let own = Descriptor { rank, node: 0, description, options: *options };
+        let node = communicator.0.node.ranks[0] as u64;
+        let own = Descriptor { rank, node, description, options: *options };
         let mut collective = communicator.0.collective(Call::Make, patience(options.timeout_ms));
         let wire = collective.exchange(&own.encode())?;
         let table = wire.chunks(DESCRIPTOR_BYTES).map(Descriptor::decode).collect::<Result<Vec<_>>>()?;
@@ -55,12 +56,14 @@ impl Reshape {
 
         // A bug of ours is this rank's verdict: the others must not wait for it.
         let made = catch_panic(|| check_own(&table, rank).map(|()| Schedule::build(&table, rank)));
-        let bytes = PlanSegment::bytes(size)
-            .ok_or_else(|| Error::new(Status::OutOfMemory, format!("rings for {size} ranks on one node")));
+        let tags = collective.agree_on_tags()?.map(|tag| PlanTags::new(communicator, tag));
+        let near = communicator.0.node.ranks.len();
+        let bytes = PlanSegment::bytes(near)
+            .ok_or_else(|| Error::new(Status::OutOfMemory, format!("rings for {near} ranks on one node")));
         let mapping = collective.share(c"boxwise-plan", bytes);
         let made = made.and_then(|schedule| {
-            let segment = PlanSegment::new(mapping?, size);
-            let program = catch_panic(|| Program::new(communicator, &request, &schedule, segment))?;
+            let segment = PlanSegment::new(mapping?, near);
+            let program = catch_panic(|| Program::new(communicator, &request, &schedule, segment, tags))?;
             Ok(Reshape { program: Arc::new(program), schedule })
         });
         let verdict = made.as_ref().map(drop).map_err(Error::clone);
@@ -102,7 +105,7 @@ impl Reshape {
     }
 
     /// How the last execution moved data between ranks: bit 0 directly in shared memory, bit 1 through rings,
-    /// bit 2 by cross-memory attach.
+    /// bit 2 by cross-memory attach, bit 3 in messages to and from other nodes.
     pub fn methods(&self) -> u32 {
         self.program.methods()
     }

@@ -1,56 +1,39 @@
-//! One operation with all peers: how the data moves between each pair, and how far it has got.
+//! One operation with all peers of this node: how the data moves between each pair, and how far it has got.
 
+use super::METHODS;
+use super::direction::{Cursor, Direction};
 use super::program::{Buffers, Failure, Program};
+use super::remote::RemoteStep;
 use crate::copy::Kernel;
 use crate::error::{Error, Result, Status};
-use crate::geometry::{LoopNest, Piece};
+use crate::geometry::LoopNest;
 use crate::plan::{ExitSync, PeerTransfers, Transfer};
 use crate::transport::{Cause, Operation, Pending, Post, Progress, Reach, Reader};
 
-/// Where the kernel's cross-memory copy beats a ring: long runs, each of which costs it a look-up, of a transfer that
-/// stays in the cache; beyond that the ring's streaming stores win (measured: 1.3 times faster at 1 MiB in runs of
-/// 32 KiB, .85 times at 64 MiB in runs of 512 KiB).
-const CROSS_MEMORY_RUN_BYTES: usize = 4 << 10;
-const CROSS_MEMORY_MOST_BYTES: usize = 8 << 20;
+/// The longest copy after which messages are looked after.
+const UNATTENDED_BYTES: usize = 4 << 20;
 
-/// The copies between this rank and one peer.
+/// The copies between this rank and one peer of its node.
 #[derive(Debug)]
 pub struct PeerCopies {
     /// The peer.
     pub rank: usize,
+    /// Its place on the node.
+    pub member: usize,
     receive: Direction,
     send: Direction,
 }
 
-/// All copies of one direction.
-#[derive(Debug)]
-struct Direction {
-    moves: Vec<Move>,
-    /// Whether cross-memory attach, where it works, is faster than a ring. Both ends see the same nests.
-    suits_cross_memory: bool,
-}
-
-#[derive(Debug)]
-struct Move {
-    kernel: Kernel,
-    piece: Piece,
-    pieces: usize,
-}
-
 impl PeerCopies {
     /// Chooses kernels and pieces.
-    pub fn new(peer: &PeerTransfers, piece_bytes: usize, kernel: impl Fn(&LoopNest) -> Kernel) -> PeerCopies {
-        let direction = |transfers: &[Transfer]| {
-            let moves = transfers.iter().map(|transfer| {
-                let piece = transfer.nest.cut(piece_bytes);
-                Move { kernel: kernel(&transfer.nest), piece, pieces: transfer.nest.piece_count(&piece) }
-            });
-            let (bytes, runs) =
-                transfers.iter().fold((0, 0), |(bytes, runs), t| (bytes + t.nest.bytes(), runs + t.nest.runs()));
-            let long_runs = runs > 0 && bytes / runs >= CROSS_MEMORY_RUN_BYTES;
-            Direction { moves: moves.collect(), suits_cross_memory: long_runs && bytes <= CROSS_MEMORY_MOST_BYTES }
-        };
-        PeerCopies { rank: peer.rank, receive: direction(&peer.receive), send: direction(&peer.send) }
+    pub fn new(
+        peer: &PeerTransfers,
+        member: usize,
+        piece_bytes: usize,
+        kernel: impl Fn(&LoopNest) -> Kernel,
+    ) -> PeerCopies {
+        let direction = |transfers: &[Transfer]| Direction::new(transfers, piece_bytes, &kernel);
+        PeerCopies { rank: peer.rank, member, receive: direction(&peer.receive), send: direction(&peer.send) }
     }
 }
 
@@ -66,9 +49,6 @@ pub enum Method {
     /// Both copy, through a ring in shared memory.
     Ring,
 }
-
-/// The methods as callers see them: bits of a mask, and words.
-pub const METHODS: [(u32, &str); 3] = [(1, "shared memory"), (2, "rings"), (4, "cross-memory attach")];
 
 impl Method {
     /// Its bit in the mask.
@@ -88,8 +68,8 @@ enum Flow {
     /// The peer has not posted.
     #[default]
     Unposted,
-    /// In the ring: the next piece of the next move.
-    Pieces { next_move: usize, next_piece: usize },
+    /// In the ring: the piece that comes next.
+    Pieces(Cursor),
     /// The peer does the work, or still reads.
     AwaitDone,
     /// Nothing left to do or wait for.
@@ -106,7 +86,7 @@ pub struct Flows {
 impl Flow {
     /// Whether this rank itself still has to copy.
     fn is_active(self) -> bool {
-        matches!(self, Flow::Unposted | Flow::Pieces { .. })
+        matches!(self, Flow::Unposted | Flow::Pieces(_))
     }
 }
 
@@ -117,6 +97,7 @@ pub struct Step<'a> {
     own: Post,
     buffers: Buffers,
     flows: &'a mut [Flows],
+    remote: RemoteStep<'a>,
     /// What this rank keeps has been copied.
     kept: bool,
     /// The peers have been told that this rank touches nothing of theirs any more.
@@ -135,6 +116,7 @@ impl<'a> Step<'a> {
         own: Post,
         buffers: Buffers,
         flows: &'a mut [Flows],
+        remote: RemoteStep<'a>,
     ) -> Step<'a> {
         Step {
             program,
@@ -142,6 +124,7 @@ impl<'a> Step<'a> {
             own,
             buffers,
             flows,
+            remote,
             kept: false,
             done: false,
             failure: None,
@@ -152,12 +135,12 @@ impl<'a> Step<'a> {
 
     /// That a peer could not take part.
     pub fn failure(&self) -> Option<Failure> {
-        self.failure
+        self.failure.or(self.remote.failure())
     }
 
-    /// How data moved: a mask of [`Method::bit`].
+    /// How data moved: a mask of the bits of [`METHODS`].
     pub fn methods(&self) -> u32 {
-        self.methods
+        self.methods | self.remote.methods()
     }
 
     fn visit_peers(&mut self) -> Result<bool> {
@@ -169,7 +152,7 @@ impl<'a> Step<'a> {
             }
             let peer = &self.program.peers[index];
             if flows.receive == Flow::Unposted {
-                let Some(theirs) = self.program.segment.slot(peer.rank).read(self.operation) else {
+                let Some(theirs) = self.program.segment.slot(peer.member).read(self.operation) else {
                     finished = false;
                     continue;
                 };
@@ -177,7 +160,7 @@ impl<'a> Step<'a> {
                 self.moved = true;
             }
             self.move_pieces(peer, &mut flows);
-            if self.program.segment.slot(peer.rank).is_done(self.operation) {
+            if self.program.segment.slot(peer.member).is_done(self.operation) {
                 for flow in [&mut flows.receive, &mut flows.send] {
                     if *flow == Flow::AwaitDone {
                         *flow = Flow::Finished;
@@ -206,19 +189,19 @@ impl<'a> Step<'a> {
             Some(Method::Push) => {
                 let dst = self.place(peer, theirs.target)?;
                 // SAFETY: the peer posted where its output lies, and waits until this rank is done.
-                unsafe { self.copy(&peer.send, dst, self.program.own_source(&self.buffers)) };
+                unsafe { self.copy_all(&peer.send, dst, self.program.own_source(&self.buffers)) }?;
                 Flow::Finished
             }
             Some(Method::Pull | Method::CrossMemory) if self.program.exit_sync == ExitSync::Output => Flow::Finished,
             Some(Method::Pull | Method::CrossMemory) => Flow::AwaitDone,
-            Some(Method::Ring) => Flow::Pieces { next_move: 0, next_piece: 0 },
+            Some(Method::Ring) => Flow::Pieces(Cursor::default()),
         };
         let receive = match receive_method {
             None => Flow::Finished,
             Some(Method::Pull) => {
                 let src = self.place(peer, theirs.source)?;
                 // SAFETY: the peer posted where its input lies, and leaves it alone until this rank is done.
-                unsafe { self.copy(&peer.receive, self.buffers.output, src) };
+                unsafe { self.copy_all(&peer.receive, self.buffers.output, src) }?;
                 Flow::Finished
             }
             Some(Method::Push) => Flow::AwaitDone,
@@ -226,7 +209,7 @@ impl<'a> Step<'a> {
                 self.read(peer, theirs.source.address)?;
                 Flow::Finished
             }
-            Some(Method::Ring) => Flow::Pieces { next_move: 0, next_piece: 0 },
+            Some(Method::Ring) => Flow::Pieces(Cursor::default()),
         };
         Ok(Flows { receive, send })
     }
@@ -236,11 +219,11 @@ impl<'a> Step<'a> {
         let inner = &*self.program.communicator.0;
         if direction.moves.is_empty() {
             None
-        } else if sender.source.segment != 0 || inner.is_same_process(peer.rank) {
+        } else if sender.source.segment != 0 || inner.node.is_same_process(peer.member) {
             Some(Method::Pull)
         } else if receiver.target.segment != 0 {
             Some(Method::Push)
-        } else if inner.cross_memory && direction.suits_cross_memory {
+        } else if inner.node.cross_memory && direction.suits_cross_memory {
             Some(Method::CrossMemory)
         } else {
             Some(Method::Ring)
@@ -264,11 +247,29 @@ impl<'a> Step<'a> {
 
     /// # Safety
     /// Both pointers are the first elements of the boxes that the direction's nests were made for.
-    unsafe fn copy(&self, direction: &Direction, dst: *mut u8, src: *const u8) {
+    unsafe fn copy_all(&mut self, direction: &Direction, dst: *mut u8, src: *const u8) -> Result<()> {
         for step in &direction.moves {
             // SAFETY: passed on to the caller.
-            unsafe { self.program.team.run(&step.kernel, self.program.bytes_in_all, dst, src) };
+            unsafe { self.copy(&step.kernel, dst, src) }?;
         }
+        Ok(())
+    }
+
+    /// Copies, and looks after the messages meanwhile: they move only while they are asked for.
+    ///
+    /// # Safety
+    /// Both pointers are the first elements of the boxes that the kernel's nest was made for.
+    unsafe fn copy(&mut self, kernel: &Kernel, dst: *mut u8, src: *const u8) -> Result<()> {
+        let Program { team, bytes_in_all, .. } = self.program;
+        let parts = if self.remote.is_finished() { 1 } else { kernel.nest().bytes().div_ceil(UNATTENDED_BYTES) };
+        for part in 0..parts {
+            let Some(nest) = kernel.nest().part(part, parts) else { continue };
+            let kernel = if parts == 1 { *kernel } else { Kernel::new(nest, *bytes_in_all) };
+            // SAFETY: passed on to the caller; a part touches only bytes of the whole.
+            unsafe { team.run(&kernel, *bytes_in_all, dst, src) };
+            self.moved |= self.remote.visit()?;
+        }
+        Ok(())
     }
 
     /// Reads the peer's plain memory.
@@ -276,7 +277,7 @@ impl<'a> Step<'a> {
         let inner = &*self.program.communicator.0;
         for step in &peer.receive.moves {
             let nest = step.kernel.nest();
-            let mut reader = Reader::new(inner.pid(peer.rank), nest.run_bytes);
+            let mut reader = Reader::new(inner.node.pid(peer.member), nest.run_bytes);
             let mut result = Ok(());
             nest.for_each_run(|src, dst| {
                 if result.is_ok() {
@@ -287,10 +288,10 @@ impl<'a> Step<'a> {
             });
             result.and_then(|()| reader.flush()).map_err(|error| {
                 // A rank that has given up may be gone, or its memory.
-                if let Some(broken) = inner.control.broken() {
+                if let Some(broken) = inner.broken() {
                     return broken;
                 }
-                if error.status == Status::PeerLost || inner.has_died(peer.rank) {
+                if error.status == Status::PeerLost || inner.node.has_died(peer.member) {
                     return inner.give_up(Cause::Died, peer.rank);
                 }
                 inner.give_up(Cause::Failed, inner.rank);
@@ -298,79 +299,63 @@ impl<'a> Step<'a> {
             })?;
         }
         // Another process may have got its number, and what was read is then anything.
-        if inner.has_died(peer.rank) { Err(inner.give_up(Cause::Died, peer.rank)) } else { Ok(()) }
+        if inner.node.has_died(peer.member) { Err(inner.give_up(Cause::Died, peer.rank)) } else { Ok(()) }
     }
 
     /// Moves as many pieces through the rings as there are, or as there is room for.
     fn move_pieces(&mut self, peer: &PeerCopies, flows: &mut Flows) {
-        let (segment, rank) = (&self.program.segment, self.program.communicator.rank());
-        if let Flow::Pieces { .. } = flows.receive {
-            let ring = segment.ring(peer.rank, rank);
-            while let (Some(nest), Some(src)) = (next_piece(&peer.receive, flows.receive), ring.front()) {
-                // SAFETY: the piece is in the ring until it is popped; the nest stays inside the output box.
-                unsafe { Kernel::new(nest.unpack(), self.program.bytes_in_all).run(self.buffers.output, src) };
-                ring.pop();
-                segment.bell(peer.rank).ring();
-                flows.receive = advance(&peer.receive, flows.receive);
-                self.moved = true;
-            }
+        let (segment, own) = (&self.program.segment, self.program.communicator.0.node.member);
+        let ring = segment.ring(peer.member, own);
+        while let Flow::Pieces(cursor) = flows.receive
+            && let Some(src) = ring.front()
+        {
+            let nest = peer.receive.piece(cursor);
+            // SAFETY: the piece is in the ring until it is popped; the nest stays inside the output box.
+            unsafe { Kernel::new(nest.unpack(), self.program.bytes_in_all).run(self.buffers.output, src) };
+            ring.pop();
+            segment.bell(peer.member).ring();
+            flows.receive = peer.receive.after(cursor).map_or(Flow::Finished, Flow::Pieces);
+            self.moved = true;
         }
-        if let Flow::Pieces { .. } = flows.send {
-            let ring = segment.ring(rank, peer.rank);
-            while let (Some(nest), Some(dst)) = (next_piece(&peer.send, flows.send), ring.room()) {
-                let src = self.program.own_source(&self.buffers);
-                // SAFETY: the room is ours until it is pushed; the nest stays inside the input box. Pieces are read
-                // again at once, so they are never worth streaming past the cache.
-                unsafe { Kernel::new(nest.pack(), 0).run(dst, src) };
-                ring.push();
-                segment.bell(peer.rank).ring();
-                flows.send = advance(&peer.send, flows.send);
-                self.moved = true;
-            }
+        let ring = segment.ring(own, peer.member);
+        while let Flow::Pieces(cursor) = flows.send
+            && let Some(dst) = ring.room()
+        {
+            let nest = peer.send.piece(cursor);
+            let src = self.program.own_source(&self.buffers);
+            // SAFETY: the room is ours until it is pushed; the nest stays inside the input box. Pieces are read
+            // again at once, so they are never worth streaming past the cache.
+            unsafe { Kernel::new(nest.pack(), 0).run(dst, src) };
+            ring.push();
+            segment.bell(peer.member).ring();
+            flows.send = peer.send.after(cursor).map_or(Flow::Finished, Flow::Pieces);
+            self.moved = true;
         }
-    }
-}
-
-/// The piece that comes next.
-fn next_piece(direction: &Direction, flow: Flow) -> Option<LoopNest> {
-    let Flow::Pieces { next_move, next_piece } = flow else { return None };
-    let step = &direction.moves[next_move];
-    Some(step.kernel.nest().piece(&step.piece, next_piece))
-}
-
-/// Where a flow is after its next piece.
-fn advance(direction: &Direction, flow: Flow) -> Flow {
-    let Flow::Pieces { next_move, next_piece } = flow else { return flow };
-    if next_piece + 1 < direction.moves[next_move].pieces {
-        Flow::Pieces { next_move, next_piece: next_piece + 1 }
-    } else if next_move + 1 < direction.moves.len() {
-        Flow::Pieces { next_move: next_move + 1, next_piece: 0 }
-    } else {
-        Flow::Finished
     }
 }
 
 impl Pending for Step<'_> {
     fn progress(&mut self) -> Result<Progress> {
-        self.moved = false;
+        // Messages first: they are under way while this rank copies.
+        self.moved = self.remote.visit()?;
         let mut finished = self.visit_peers()?;
         if !self.kept {
             self.kept = true;
             for kernel in &self.program.keep {
                 let src = self.program.own_source(&self.buffers);
                 // SAFETY: `check` saw that both buffers are there and apart; the caller vouches for their lengths.
-                unsafe { self.program.team.run(kernel, self.program.bytes_in_all, self.buffers.output, src) };
+                unsafe { self.copy(kernel, self.buffers.output, src) }?;
             }
             finished = self.visit_peers()?;
         }
         let active = |flows: &Flows| flows.receive.is_active() || flows.send.is_active();
         if !self.done && !self.flows.iter().any(active) {
             self.done = true;
-            let rank = self.program.communicator.rank();
-            self.program.segment.slot(rank).set_done(self.operation);
+            let own = self.program.communicator.0.node.member;
+            self.program.segment.slot(own).set_done(self.operation);
             self.program.ring_peers();
         }
-        Ok(match finished {
+        Ok(match finished && self.remote.is_finished() {
             true => Progress::Finished,
             false if self.moved => Progress::Moved,
             false => Progress::Idle,
@@ -383,5 +368,10 @@ impl Pending for Step<'_> {
                 visit(peer.rank);
             }
         }
+        self.remote.awaited(visit);
+    }
+
+    fn needs_polling(&self) -> bool {
+        !self.remote.is_finished()
     }
 }

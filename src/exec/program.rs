@@ -1,6 +1,7 @@
 //! A made plan, ready to run: kernels for every transfer, the segment shared with the peers, and the order of turns.
 
 use super::peer::{Flows, PeerCopies, Step};
+use super::remote::{RemoteCopies, RemoteFlow, RemoteStep};
 use super::stream::{Job, Stream};
 use super::team::Team;
 use crate::copy::Kernel;
@@ -8,7 +9,7 @@ use crate::error::{Error, Result, Status, catch_panic};
 use crate::geometry::{LoopNest, Placement};
 use crate::plan::{ExitSync, Request, Schedule};
 use crate::transport::{
-    Cause, Communicator, Operation, Patience, Pending, PlanSegment, Post, Progress, Reach, patience,
+    Cause, Communicator, Operation, Patience, Pending, PlanSegment, PlanTags, Post, Progress, Reach, Tally, patience,
 };
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -33,7 +34,10 @@ unsafe impl Send for Buffers {}
 pub struct Program {
     pub(super) communicator: Communicator,
     pub(super) segment: PlanSegment,
+    /// Those of this node.
     pub(super) peers: Vec<PeerCopies>,
+    /// Those of other nodes.
+    pub(super) remotes: Vec<RemoteCopies>,
     pub(super) keep: Vec<Kernel>,
     pub(super) exit_sync: ExitSync,
     pub(super) bytes_in_all: usize,
@@ -49,6 +53,8 @@ pub struct Program {
     turn: Mutex<Turn>,
     turn_changed: Condvar,
     methods: AtomicU32,
+    /// Given back last: until then messages with them may be under way.
+    _tags: Option<PlanTags>,
 }
 
 #[derive(Debug)]
@@ -57,7 +63,16 @@ struct Turn {
     busy: bool,
     /// Threads that wait for their turn: waking nobody would still be a system call.
     waiting: usize,
+    state: State,
+}
+
+/// What one operation after the other uses.
+#[derive(Debug, Default)]
+struct State {
     flows: Vec<Flows>,
+    remote_flows: Vec<RemoteFlow>,
+    /// Where every rank learns how the operation ended on all, if some are on other nodes.
+    tally: Option<Tally>,
 }
 
 impl Program {
@@ -67,15 +82,30 @@ impl Program {
         request: &Request,
         schedule: &Schedule,
         segment: PlanSegment,
+        tags: Option<PlanTags>,
     ) -> Result<Program> {
         let received: usize = schedule.peers.iter().flat_map(|peer| &peer.receive).map(|t| t.nest.bytes()).sum();
         let bytes_in_all = received + schedule.keep.iter().map(|t| t.nest.bytes()).sum::<usize>();
         let kernel = |nest: &LoopNest| Kernel::new(*nest, bytes_in_all);
         let piece_bytes = segment.piece_bytes();
+        let (mut peers, mut remotes) = (Vec::new(), Vec::new());
+        for peer in &schedule.peers {
+            match communicator.0.node.member_of(peer.rank) {
+                Some(member) => peers.push(PeerCopies::new(peer, member, piece_bytes, kernel)),
+                None => remotes.push(RemoteCopies::new(peer, communicator.size(), kernel)),
+            }
+        }
+        let mut state = State { flows: vec![Default::default(); peers.len()], ..State::default() };
+        if let Some(tags) = &tags {
+            let flows = remotes.iter().map(|remote| remote.lay_lane(communicator, tags));
+            state.remote_flows = flows.collect::<Result<_>>()?;
+            state.tally = Some(Tally::new(communicator, tags.outcomes()));
+        }
         Ok(Program {
             communicator: communicator.clone(),
             segment,
-            peers: schedule.peers.iter().map(|peer| PeerCopies::new(peer, piece_bytes, kernel)).collect(),
+            peers,
+            remotes,
             keep: schedule.keep.iter().map(|transfer| kernel(&transfer.nest)).collect(),
             // Peers read the workspace, which the next operation fills again.
             exit_sync: match schedule.options.in_place {
@@ -90,18 +120,14 @@ impl Program {
             staging: schedule.staging.as_ref().map(kernel),
             patience: patience(schedule.options.timeout_ms),
             given: AtomicU32::new(0),
-            turn: Mutex::new(Turn {
-                operation: 1,
-                busy: false,
-                waiting: 0,
-                flows: vec![Default::default(); schedule.peers.len()],
-            }),
+            turn: Mutex::new(Turn { operation: 1, busy: false, waiting: 0, state }),
             turn_changed: Condvar::new(),
             methods: AtomicU32::new(0),
+            _tags: tags,
         })
     }
 
-    /// How the last operation moved data: a mask of the bits of [`super::peer::Method`].
+    /// How the last operation moved data: a mask of the bits of [`super::METHODS`].
     pub fn methods(&self) -> u32 {
         self.methods.load(Ordering::Relaxed)
     }
@@ -115,6 +141,10 @@ impl Program {
     /// the peers are told, and the fault comes back.
     pub fn start(self: &Arc<Self>, buffers: Result<Buffers>, stream: Option<&Stream>) -> Result<()> {
         let buffers = buffers.and_then(|buffers| self.check(&buffers).map(|()| buffers));
+        let (buffers, stream) = match (stream, self.streams_allowed()) {
+            (Some(_), Err(error)) => (buffers.and(Err(error)), None),
+            _ => (buffers, stream),
+        };
         let operation = self.given.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         match stream {
             None => self.run(operation, buffers),
@@ -123,6 +153,23 @@ impl Program {
                 stream.push(Job { program: Arc::clone(self), operation, buffers });
                 told
             }
+        }
+    }
+
+    /// Whether this plan can run on the thread of a stream.
+    fn streams_allowed(&self) -> Result<()> {
+        let inner = &*self.communicator.0;
+        let sends = !self.remotes.is_empty() || self.exit_sync == ExitSync::Everyone;
+        match inner.wire.as_ref().filter(|wire| sends && !wire.messages().any_thread()) {
+            None => Ok(()),
+            Some(_) => Err(Error::new(
+                Status::NotSupported,
+                format!(
+                    "rank {}: a stream's own thread cannot send to other nodes here; initialise MPI with \
+                     MPI_THREAD_MULTIPLE (a boot table: any_thread = 1), or pass stream NULL",
+                    inner.rank
+                ),
+            )),
         }
     }
 
@@ -171,19 +218,21 @@ impl Program {
             turn.waiting -= 1;
         }
         turn.busy = true;
-        let mut flows = std::mem::take(&mut turn.flows);
+        let mut state = std::mem::take(&mut turn.state);
         drop(turn);
         // A panic is a bug of ours; it must not leave the peers, or the next operation, waiting.
-        let result = catch_panic(|| self.execute(operation, &buffers, &mut flows)).inspect_err(|error| {
-            if error.status == Status::Internal {
+        let result = catch_panic(|| self.execute(operation, &buffers, &mut state)).inspect_err(|error| {
+            if matches!(error.status, Status::Internal | Status::Transport) {
                 self.communicator.0.give_up(Cause::Failed, self.communicator.rank());
             }
         });
-        if self.communicator.0.control.broken().is_some() {
+        if self.communicator.0.broken().is_some() {
             self.withdraw(operation);
+            // No message may touch the buffers any more.
+            state.remote_flows.iter_mut().for_each(RemoteFlow::abandon);
         }
         let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        (turn.busy, turn.flows) = (false, flows);
+        (turn.busy, turn.state) = (false, state);
         turn.operation = operation.wrapping_add(1);
         let waiting = turn.waiting;
         drop(turn);
@@ -197,16 +246,17 @@ impl Program {
         }
     }
 
-    fn execute(&self, operation: Operation, buffers: &Result<Buffers>, flows: &mut [Flows]) -> Result<()> {
+    fn execute(&self, operation: Operation, buffers: &Result<Buffers>, state: &mut State) -> Result<()> {
         let inner = &*self.communicator.0;
-        if let Some(error) = inner.control.broken() {
+        if let Some(error) = inner.broken() {
             return Err(error);
         }
-        let (slot, bell) = (self.segment.slot(inner.rank), self.segment.bell(inner.rank));
+        let own = inner.node.member;
+        let (slot, bell) = (self.segment.slot(own), self.segment.bell(own));
         // The post before last is overwritten: everyone must have read it.
         let before_last = operation.wrapping_sub(2);
-        let mut earlier =
-            Everyone::new(self.peers.iter().map(|peer| peer.rank), |rank| self.segment.slot(rank).is_done(before_last));
+        let peers = self.peers.iter().map(|peer| (peer.rank, peer.member));
+        let mut earlier = Everyone::new(peers, |member| self.segment.slot(member).is_done(before_last));
         inner.wait(bell, self.patience, &mut earlier)?;
 
         let post = match buffers {
@@ -217,15 +267,18 @@ impl Program {
             }
         };
         slot.post(operation, &post);
+        let State { flows, remote_flows, tally } = state;
+        let buffers_or_status = buffers.as_ref().copied().map_err(|error| error.status);
+        let mut remote = RemoteStep::start(self, buffers_or_status, remote_flows)?;
         let failure = match buffers {
             Ok(buffers) => {
                 self.ring_peers();
                 flows.fill(Default::default());
-                let mut step = Step::new(self, operation, post, *buffers, flows);
+                let mut step = Step::new(self, operation, post, *buffers, flows, remote);
                 inner.wait(bell, self.patience, &mut step)?;
                 self.methods.store(step.methods(), Ordering::Relaxed);
                 // A rank that has given up may have used its memory for something else while this one read it.
-                if let Some(error) = inner.control.broken() {
+                if let Some(error) = inner.broken() {
                     return Err(error);
                 }
                 step.failure()
@@ -233,11 +286,12 @@ impl Program {
             Err(error) => {
                 slot.set_done(operation);
                 self.ring_peers();
+                inner.wait(bell, self.patience, &mut remote)?;
                 Some(Failure { rank: inner.rank, status: error.status })
             }
         };
         match (self.exit_sync, failure) {
-            (ExitSync::Everyone, _) => self.wait_for_everyone(operation, failure),
+            (ExitSync::Everyone, _) => self.wait_for_everyone(operation, failure, tally.as_mut()),
             (_, Some(failure)) => Err(failure.into()),
             (_, None) => Ok(()),
         }
@@ -247,16 +301,16 @@ impl Program {
     /// this process that are using them. Either such a rank sees that the post is withdrawn, or this one sees that it
     /// has posted, and it sets done when it leaves. Other processes can do no harm: what they use, they have mapped.
     fn withdraw(&self, operation: Operation) {
-        let inner = &*self.communicator.0;
-        let slot = self.segment.slot(inner.rank);
+        let node = &self.communicator.0.node;
+        let slot = self.segment.slot(node.member);
         if !slot.has_posted(operation) {
             return;
         }
         slot.withdraw(operation, Status::PeerLost as i32);
         slot.set_done(operation);
         self.ring_peers();
-        for peer in self.peers.iter().filter(|peer| inner.is_same_process(peer.rank)) {
-            let slot = self.segment.slot(peer.rank);
+        for peer in self.peers.iter().filter(|peer| node.is_same_process(peer.member)) {
+            let slot = self.segment.slot(peer.member);
             while slot.has_posted(operation) && !slot.is_done(operation) {
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -264,18 +318,25 @@ impl Program {
     }
 
     /// Tells how the operation ended here, and returns how it ended on the lowest rank where it failed.
-    fn wait_for_everyone(&self, operation: Operation, own: Option<Failure>) -> Result<()> {
-        let inner = &*self.communicator.0;
-        let ranks = 0..inner.size;
-        self.segment.slot(inner.rank).set_complete(operation, Failure::pack(own));
-        self.ring(ranks.clone());
-        let outcome = |rank: usize| self.segment.slot(rank).outcome(operation);
-        let mut others = Everyone::new(ranks.clone(), |rank| outcome(rank).is_some());
-        inner.wait(self.segment.bell(inner.rank), self.patience, &mut others)?;
-        match ranks.filter_map(outcome).find_map(Failure::unpack) {
-            Some(failure) => Err(failure.into()),
-            None => Ok(()),
-        }
+    fn wait_for_everyone(&self, operation: Operation, own: Option<Failure>, tally: Option<&mut Tally>) -> Result<()> {
+        let (segment, inner) = (&self.segment, &*self.communicator.0);
+        let node = &inner.node;
+        let bell = segment.bell(node.member);
+        let failure = if let Some(tally) = tally {
+            tally.start(Failure::pack(own));
+            inner.wait(bell, self.patience, tally)?;
+            Failure::unpack(tally.least())
+        } else {
+            segment.slot(node.member).set_complete(operation, Failure::pack(own));
+            let members = 0..node.ranks.len();
+            self.ring(members.clone());
+            let outcome = |member: usize| segment.slot(member).outcome(operation);
+            let everyone = members.clone().map(|member| (node.ranks[member], member));
+            let mut others = Everyone::new(everyone, |member| outcome(member).is_some());
+            inner.wait(bell, self.patience, &mut others)?;
+            members.filter_map(outcome).find_map(Failure::unpack)
+        };
+        failure.map_or(Ok(()), |failure| Err(failure.into()))
     }
 
     /// Stages the input where that is needed, and says where the buffers lie.
@@ -304,38 +365,39 @@ impl Program {
     }
 
     pub(super) fn ring_peers(&self) {
-        self.ring(self.peers.iter().map(|peer| peer.rank));
+        self.ring(self.peers.iter().map(|peer| peer.member));
     }
 
-    fn ring(&self, ranks: impl Iterator<Item = usize>) {
-        ranks.for_each(|rank| self.segment.bell(rank).ring());
+    fn ring(&self, members: impl Iterator<Item = usize>) {
+        members.for_each(|member| self.segment.bell(member).ring());
     }
 }
 
-/// Waits until something is true of every rank of a list.
+/// Waits until something is true of every member of a list, which gives their ranks too.
 struct Everyone<I, F> {
     left: I,
-    current: Option<usize>,
+    current: Option<(usize, usize)>,
     is_true: F,
 }
 
-impl<I: Iterator<Item = usize>, F: Fn(usize) -> bool> Everyone<I, F> {
-    fn new(mut ranks: I, is_true: F) -> Self {
-        let current = ranks.next();
-        Everyone { left: ranks, current, is_true }
+impl<I: Iterator<Item = (usize, usize)>, F: Fn(usize) -> bool> Everyone<I, F> {
+    fn new(mut members: I, is_true: F) -> Self {
+        let current = members.next();
+        Everyone { left: members, current, is_true }
     }
 }
 
-impl<I: Iterator<Item = usize> + Clone, F: Fn(usize) -> bool> Pending for Everyone<I, F> {
+impl<I: Iterator<Item = (usize, usize)> + Clone, F: Fn(usize) -> bool> Pending for Everyone<I, F> {
     fn progress(&mut self) -> Result<Progress> {
-        while self.current.is_some_and(&self.is_true) {
+        while self.current.is_some_and(|(_, member)| (self.is_true)(member)) {
             self.current = self.left.next();
         }
         Ok(if self.current.is_none() { Progress::Finished } else { Progress::Idle })
     }
 
     fn awaited(&self, visit: &mut dyn FnMut(usize)) {
-        self.current.into_iter().chain(self.left.clone()).filter(|&rank| !(self.is_true)(rank)).for_each(visit);
+        let missing = self.current.into_iter().chain(self.left.clone()).filter(|&(_, member)| !(self.is_true)(member));
+        missing.for_each(|(rank, _)| visit(rank));
     }
 }
 

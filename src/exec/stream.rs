@@ -3,7 +3,7 @@
 use super::program::{Buffers, Program};
 use super::thread;
 use crate::error::{Error, Result};
-use crate::transport::Operation;
+use crate::transport::{Operation, mark_own_thread};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -53,6 +53,7 @@ impl Shared {
     }
 
     fn work(&self) {
+        mark_own_thread();
         let mut state = self.lock();
         loop {
             if let Some(job) = state.queue.pop_front() {

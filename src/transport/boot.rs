@@ -1,5 +1,6 @@
 //! The boot table: what a foreign runtime offers so that its ranks can become a communicator.
 
+use crate::config;
 use crate::error::Result;
 use std::fmt::Debug;
 
@@ -16,6 +17,10 @@ pub trait Boot {
     fn allgather(&self, mine: &[u8], all: &mut [u8]) -> Result<()>;
     /// Returns after every rank has called it.
     fn barrier(&self) -> Result<()>;
+    /// The name of this rank's node: ranks with different names share no memory, even where they could.
+    fn node(&self) -> String {
+        config::pretended_node(self.rank())
+    }
     /// Messages between single ranks, kept by the communicator: without them all ranks must be on one node.
     fn into_messages(self: Box<Self>) -> Option<Box<dyn Messages>> {
         None

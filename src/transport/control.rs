@@ -77,7 +77,8 @@ impl Cause {
         kind << 60 | (other as u64) << 30 | rank as u64
     }
 
-    fn unpack(word: u64) -> Option<(Cause, usize)> {
+    /// What [`Cause::pack`] packed, if it is that.
+    pub fn unpack(word: u64) -> Option<(Cause, usize)> {
         let [other, rank] = [word >> 30, word].map(|bits| bits as usize & ((1 << 30) - 1));
         let cause = match word >> 60 {
             1 => Cause::Died,
@@ -133,9 +134,14 @@ impl Control {
         let _ = self.header().broken.compare_exchange(0, word, Ordering::AcqRel, Ordering::Acquire);
     }
 
+    /// The word that says why the communicator is out of use; 0 while it is not.
+    pub fn cause(&self) -> u64 {
+        self.header().broken.load(Ordering::Acquire)
+    }
+
     /// Why the communicator is out of use, if it is.
     pub fn broken(&self) -> Option<Error> {
-        let (cause, rank) = Cause::unpack(self.header().broken.load(Ordering::Acquire))?;
+        let (cause, rank) = Cause::unpack(self.cause())?;
         let what = match cause {
             Cause::Died => format!("the process of rank {rank} has ended"),
             Cause::Left => format!("rank {rank} has destroyed its communicator"),

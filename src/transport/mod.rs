@@ -3,8 +3,9 @@
 //! | file | idea |
 //! |---|---|
 //! | `launch`, `board` | which job this process belongs to, which of its ranks have ended |
-//! | `socket`, `star`, `boot` | how ranks that share nothing yet meet |
-//! | `communicator`, `control`, `liveness` | members, exchanges, lost peers |
+//! | `socket`, `star`, `boot`, `introduction` | how ranks that share nothing yet meet |
+//! | `communicator`, `node`, `control`, `liveness` | members, exchanges, lost peers |
+//! | `wire`, `lane`, `tally` | messages to ranks of other nodes: exchanges, data, outcomes |
 //! | `memory`, `segments` | shared memory and the shared heap |
 //! | `plan_segment`, `slot`, `ring` | what the ranks of one made plan share |
 //! | `bell`, `wait`, `sync` | the waiting protocol |
@@ -16,9 +17,12 @@ mod boot;
 mod communicator;
 mod control;
 mod cross_memory;
+mod introduction;
+mod lane;
 mod launch;
 mod liveness;
 mod memory;
+mod node;
 mod plan_segment;
 mod ring;
 mod segments;
@@ -26,7 +30,9 @@ mod slot;
 mod socket;
 mod star;
 mod sync;
+mod tally;
 mod wait;
+mod wire;
 
 pub use board::JobBoard;
 pub use boot::{Boot, Message, Messages};
@@ -35,6 +41,9 @@ pub use segments::SharedBuffer;
 
 pub(crate) use control::{Call, Cause, EXCHANGE_BYTES};
 pub(crate) use cross_memory::Reader;
+pub(crate) use lane::{Lane, piece_bytes as lane_piece_bytes};
 pub(crate) use plan_segment::PlanSegment;
 pub(crate) use slot::{Operation, Post, Reach};
+pub(crate) use tally::Tally;
 pub(crate) use wait::{Patience, Pending, Progress, patience};
+pub(crate) use wire::{PlanTags, mark_own_thread};

@@ -1,4 +1,4 @@
-//! The shared heap: memory that every rank of a communicator maps, each owning a part of it.
+//! The shared heap: memory that every rank of a node maps, each owning a part of it.
 
 use super::communicator::{Collective, Communicator, Inner};
 use super::control::Call;
@@ -52,17 +52,20 @@ impl Segments {
 }
 
 impl Communicator {
-    /// Memory of this rank that all ranks of the communicator reach directly. Collective; `bytes` may differ by
+    /// Memory of this rank that all ranks of its node reach directly. Collective; `bytes` may differ by
     /// rank and be 0. With `Err`, this rank's arguments are faulty: it takes part, and all ranks return the fault.
     pub fn malloc(&self, bytes: Result<usize>) -> Result<*mut u8> {
-        let Inner { rank, segments, .. } = &*self.0;
+        let Inner { node, segments, .. } = &*self.0;
         let mut collective = self.0.collective(Call::Malloc, None);
-        let wishes = exchange_wishes(&mut collective, bytes)?;
-        let parts = lay_out(&wishes)?;
-        let total = parts.last().map_or(0, |part| part.end);
-        let shared = collective.share(c"boxwise-memory", enough_for(total)).and_then(|mapping| {
-            mapping.populate(parts[*rank].start, wishes[*rank] as usize)?;
-            Ok((mapping, parts[*rank].start))
+        let everybodys = exchange_wishes(&mut collective, bytes)?;
+        let wishes: Vec<u64> = node.ranks.iter().map(|&rank| everybodys[rank]).collect();
+        // Whether it fits is the same question on all ranks of a node, but not on all nodes.
+        let parts = lay_out(&wishes);
+        let enough = parts.clone().and_then(|parts| enough_for(parts.last().map_or(0, |part| part.end)));
+        let shared = collective.share(c"boxwise-memory", enough).and_then(|mapping| {
+            let start = parts?[node.member].start;
+            mapping.populate(start, wishes[node.member] as usize)?;
+            Ok((mapping, start))
         });
         let verdict = shared.as_ref().map(drop).map_err(Error::clone);
         agree(&collective.exchange(&encode_verdict(&verdict))?)?;
@@ -138,7 +141,7 @@ fn exchange_wishes(collective: &mut Collective<'_>, own: Result<usize>) -> Resul
     Ok(numbers.iter().map(|bytes| u64::from_ne_bytes((*bytes).try_into().expect("eight bytes"))).collect())
 }
 
-/// Memory of this rank that the other ranks of its communicator reach directly.
+/// Memory of this rank that the other ranks of its node reach directly.
 #[derive(Debug)]
 pub struct SharedBuffer {
     communicator: Communicator,

@@ -3,6 +3,7 @@
 use super::bell::Bell;
 use super::communicator::Inner;
 use super::control::Cause;
+use super::wire::Wire;
 use crate::error::{Error, Result, Status};
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,11 @@ pub trait Pending {
 
     /// Calls `visit` with every rank that is still waited for.
     fn awaited(&self, visit: &mut dyn FnMut(usize));
+
+    /// Whether it waits for messages: they move only while they are asked for, and ring no bell.
+    fn needs_polling(&self) -> bool {
+        false
+    }
 }
 
 /// The longest wait for others without anything to do meanwhile; `None` waits for ever (a lost peer is still noticed).
@@ -40,7 +46,7 @@ pub fn patience(timeout_ms: u64) -> Patience {
 impl Inner {
     /// Returns when nothing is pending any more, or with the reason why it never will be.
     pub fn wait(&self, bell: &Bell, patience: Patience, pending: &mut impl Pending) -> Result<()> {
-        for _ in 0..self.spins {
+        for _ in 0..self.node.spins {
             if pending.progress()? == Progress::Finished {
                 return Ok(());
             }
@@ -49,11 +55,16 @@ impl Inner {
         let mut last_moved = Instant::now();
         let mut last_look = last_moved;
         loop {
+            let nap = if pending.needs_polling() { polling_nap(last_moved.elapsed()) } else { LOOK };
             let mut outcome = Ok(Progress::Idle);
-            bell.sleep_unless(LOOK, || {
-                outcome = pending.progress();
-                outcome != Ok(Progress::Idle)
-            });
+            if nap.is_zero() {
+                std::thread::yield_now();
+            } else {
+                bell.sleep_unless(nap, || {
+                    outcome = pending.progress();
+                    outcome != Ok(Progress::Idle)
+                });
+            }
             if outcome == Ok(Progress::Idle) {
                 outcome = pending.progress();
             }
@@ -63,11 +74,12 @@ impl Inner {
                 Progress::Moved => last_moved = now,
                 Progress::Idle => {}
             }
-            if let Some(error) = self.control.broken() {
-                return Err(error);
+            if self.node.control.broken().is_some() {
+                return Err(self.broken().expect("that it is broken does not change"));
             }
             if now.duration_since(last_look) >= LOOK {
                 last_look = now;
+                self.hear_notices()?;
                 if let Some((rank, cause)) = self.find_lost(pending) {
                     // It may have done what was waited for just before it went.
                     if pending.progress()? == Progress::Finished {
@@ -91,11 +103,13 @@ impl Inner {
         timed_out(self.rank, &awaited)
     }
 
+    /// A rank of this node that is waited for and lost. Those of other nodes are watched there.
     fn find_lost(&self, pending: &impl Pending) -> Option<(usize, Cause)> {
         let mut lost = None;
         pending.awaited(&mut |rank| {
             if lost.is_none() {
-                lost = self.is_lost(rank).map(|cause| (rank, cause));
+                let cause = self.node.member_of(rank).and_then(|member| self.node.is_lost(member));
+                lost = cause.map(|cause| (rank, cause));
             }
         });
         lost
@@ -103,12 +117,35 @@ impl Inner {
 
     /// Puts the communicator out of use for everyone, and says why.
     pub fn give_up(&self, cause: Cause, rank: usize) -> Error {
-        self.control.break_off(cause, rank);
-        for member in self.control.members() {
-            member.bell.ring();
-        }
-        self.control.broken().expect("a cause was just set")
+        self.node.control.break_off(cause, rank);
+        self.node.control.members().for_each(|member| member.bell.ring());
+        self.broken().expect("a cause was just set")
     }
+
+    /// Why the communicator is out of use, if it is. Other nodes are told of it by each rank that sees it.
+    pub fn broken(&self) -> Option<Error> {
+        let broken = self.node.control.broken()?;
+        if let Some(wire) = &self.wire {
+            wire.spread(self.node.control.cause());
+        }
+        Some(broken)
+    }
+
+    /// Takes over what ranks of other nodes say about the end of the communicator.
+    fn hear_notices(&self) -> Result<()> {
+        match self.wire.as_ref().map(Wire::hear) {
+            Some(Some((cause, rank))) => Err(self.give_up(cause, rank)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How long to sleep between two looks for messages after so long without one: not at all at first, for a message
+/// that is under way; then ever longer, for the sake of whoever shares the core.
+fn polling_nap(idle: Duration) -> Duration {
+    const EAGER: Duration = Duration::from_millis(1);
+    const LONGEST: Duration = Duration::from_micros(200);
+    if idle < EAGER { Duration::ZERO } else { (idle / 16).min(LONGEST) }
 }
 
 /// The error of a rank that has waited long enough for those.
@@ -156,7 +193,7 @@ mod tests {
     fn wait_for(finishes: bool) -> Result<()> {
         let world = Communicator::threads(1).unwrap().remove(0).0;
         let mut mover = Mover { moves_left: 60, next: Instant::now(), finishes };
-        world.wait(&world.control.member(0).bell, Some(Duration::from_millis(300)), &mut mover)
+        world.wait(&world.node.control.member(0).bell, Some(Duration::from_millis(300)), &mut mover)
     }
 
     #[test]

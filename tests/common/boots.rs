@@ -1,6 +1,8 @@
-//! A boot table over threads and a barrier: communicators of any subset of a test's ranks.
+//! Boot tables over threads: communicators of any subset of a test's ranks, on one node or on pretended ones between
+//! which messages go.
 
-use boxwise::{Boot, Result};
+use boxwise::{Boot, Message, Messages, Result};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Barrier, Mutex};
 
 struct Meeting {
@@ -12,13 +14,26 @@ struct Meeting {
 pub struct ThreadBoot {
     rank: usize,
     size: usize,
+    node: usize,
     meeting: Arc<Meeting>,
+    post: Option<Arc<Mutex<PostOffice>>>,
 }
 
-/// The members of a new group.
+/// The members of a new group on one node.
 pub fn group(size: usize) -> Vec<ThreadBoot> {
+    members(&vec![0; size], None)
+}
+
+/// The members of a new group, each on the node of that number.
+pub fn group_on_nodes(nodes: &[usize]) -> Vec<ThreadBoot> {
+    members(nodes, Some(Arc::default()))
+}
+
+fn members(nodes: &[usize], post: Option<Arc<Mutex<PostOffice>>>) -> Vec<ThreadBoot> {
+    let size = nodes.len();
     let meeting = Arc::new(Meeting { barrier: Barrier::new(size), table: Mutex::new(vec![Vec::new(); size]) });
-    (0..size).map(|rank| ThreadBoot { rank, size, meeting: meeting.clone() }).collect()
+    let member = |(rank, &node)| ThreadBoot { rank, size, node, meeting: meeting.clone(), post: post.clone() };
+    nodes.iter().enumerate().map(member).collect()
 }
 
 impl Boot for ThreadBoot {
@@ -42,5 +57,130 @@ impl Boot for ThreadBoot {
     fn barrier(&self) -> Result<()> {
         self.meeting.barrier.wait();
         Ok(())
+    }
+
+    fn node(&self) -> String {
+        self.node.to_string()
+    }
+
+    fn into_messages(self: Box<Self>) -> Option<Box<dyn Messages>> {
+        let (rank, post) = (self.rank, self.post?);
+        Some(Box::new(Mail { rank, post }))
+    }
+}
+
+/// Sender, receiver, tag.
+type Channel = (usize, usize, i32);
+
+/// Messages and receives that have not met. As with MPI, the oldest of each meet; what is short has left when it is
+/// sent, what is long when it is received.
+#[derive(Debug, Default)]
+struct PostOffice {
+    sent: BTreeMap<Channel, VecDeque<(u64, Vec<u8>)>>,
+    posted: BTreeMap<Channel, VecDeque<(u64, Place)>>,
+    /// Length of complete messages that nobody has tested yet.
+    complete: BTreeMap<u64, usize>,
+    /// Requests that are neither complete nor cancelled, to catch those that are used twice.
+    live: BTreeSet<u64>,
+    last: u64,
+}
+
+#[derive(Debug)]
+struct Place {
+    data: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: whoever posts a receive leaves the place to it until it is complete or cancelled.
+unsafe impl Send for Place {}
+
+const SHORT_BYTES: usize = 1000;
+
+impl PostOffice {
+    fn number(&mut self) -> u64 {
+        self.last += 1;
+        self.live.insert(self.last);
+        self.last
+    }
+
+    fn deliver(&mut self, channel: Channel) {
+        let (Some(sent), Some(posted)) = (self.sent.get_mut(&channel), self.posted.get_mut(&channel)) else { return };
+        while !sent.is_empty() && !posted.is_empty() {
+            let ((send, message), (receive, place)) = (sent.pop_front().unwrap(), posted.pop_front().unwrap());
+            assert!(message.len() <= place.bytes, "{} bytes do not fit into {}", message.len(), place.bytes);
+            // SAFETY: the place holds so many bytes, and is the message's until it is complete.
+            unsafe { std::ptr::copy_nonoverlapping(message.as_ptr(), place.data, message.len()) };
+            self.complete.insert(receive, message.len());
+            if message.len() > SHORT_BYTES {
+                self.complete.insert(send, 0);
+            }
+        }
+    }
+}
+
+/// One rank's access to the post office.
+#[derive(Debug)]
+struct Mail {
+    rank: usize,
+    post: Arc<Mutex<PostOffice>>,
+}
+
+impl Messages for Mail {
+    unsafe fn send(&self, peer: usize, tag: i32, data: *const u8, bytes: usize) -> Result<Message> {
+        assert_ne!(peer, self.rank, "nobody sends to itself");
+        let mut post = self.post.lock().unwrap();
+        let number = post.number();
+        // SAFETY: the caller vouches for the data.
+        let message = unsafe { std::slice::from_raw_parts(data, bytes) }.to_vec();
+        if bytes <= SHORT_BYTES {
+            post.complete.insert(number, bytes);
+        }
+        let channel = (self.rank, peer, tag);
+        post.sent.entry(channel).or_default().push_back((number, message));
+        post.deliver(channel);
+        Ok(Message(number))
+    }
+
+    unsafe fn receive(&self, peer: usize, tag: i32, data: *mut u8, bytes: usize) -> Result<Message> {
+        let mut post = self.post.lock().unwrap();
+        let number = post.number();
+        let channel = (peer, self.rank, tag);
+        post.posted.entry(channel).or_default().push_back((number, Place { data, bytes }));
+        post.deliver(channel);
+        Ok(Message(number))
+    }
+
+    fn test(&self, message: &mut Message) -> Result<Option<usize>> {
+        let mut post = self.post.lock().unwrap();
+        assert!(post.live.contains(&message.0), "a message is tested until it is complete, and no longer");
+        let complete = post.complete.remove(&message.0);
+        if complete.is_some() {
+            post.live.remove(&message.0);
+        }
+        Ok(complete)
+    }
+
+    fn cancel(&self, message: Message) -> Result<()> {
+        let mut post = self.post.lock().unwrap();
+        assert!(post.live.remove(&message.0), "only what is under way is cancelled");
+        post.posted.values_mut().for_each(|queue| queue.retain(|(number, _)| *number != message.0));
+        post.complete.remove(&message.0);
+        Ok(())
+    }
+
+    fn probe(&self, tag: i32) -> Result<Option<usize>> {
+        let post = self.post.lock().unwrap();
+        let waits = |(channel, queue): (&Channel, &VecDeque<_>)| {
+            (channel.1 == self.rank && channel.2 == tag && !queue.is_empty()).then_some(channel.0)
+        };
+        Ok(post.sent.iter().find_map(waits))
+    }
+
+    fn most_tag(&self) -> i32 {
+        32767
+    }
+
+    fn any_thread(&self) -> bool {
+        true
     }
 }
