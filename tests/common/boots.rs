@@ -1,8 +1,9 @@
 //! Boot tables over threads: communicators of any subset of a test's ranks, on one node or on pretended ones between
 //! which messages go.
 
-use boxwise::{Boot, Message, Messages, Result};
+use boxwise::{Boot, Error, Message, Messages, Result, Status};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Barrier, Mutex};
 
 struct Meeting {
@@ -14,9 +15,14 @@ struct Meeting {
 pub struct ThreadBoot {
     rank: usize,
     size: usize,
-    node: usize,
+    pub node: usize,
     meeting: Arc<Meeting>,
     post: Option<Arc<Mutex<PostOffice>>>,
+    /// As the runtime says of its messages.
+    pub most_tag: i32,
+    pub any_thread: bool,
+    /// How many messages this rank can send before the runtime fails.
+    pub sends_left: u64,
 }
 
 /// The members of a new group on one node.
@@ -32,7 +38,16 @@ pub fn group_on_nodes(nodes: &[usize]) -> Vec<ThreadBoot> {
 fn members(nodes: &[usize], post: Option<Arc<Mutex<PostOffice>>>) -> Vec<ThreadBoot> {
     let size = nodes.len();
     let meeting = Arc::new(Meeting { barrier: Barrier::new(size), table: Mutex::new(vec![Vec::new(); size]) });
-    let member = |(rank, &node)| ThreadBoot { rank, size, node, meeting: meeting.clone(), post: post.clone() };
+    let member = |(rank, &node)| ThreadBoot {
+        rank,
+        size,
+        node,
+        meeting: meeting.clone(),
+        post: post.clone(),
+        most_tag: 32767,
+        any_thread: true,
+        sends_left: u64::MAX,
+    };
     nodes.iter().enumerate().map(member).collect()
 }
 
@@ -64,8 +79,9 @@ impl Boot for ThreadBoot {
     }
 
     fn into_messages(self: Box<Self>) -> Option<Box<dyn Messages>> {
-        let (rank, post) = (self.rank, self.post?);
-        Some(Box::new(Mail { rank, post }))
+        let sends_left = AtomicU64::new(self.sends_left);
+        let (most_tag, any_thread) = (self.most_tag, self.any_thread);
+        Some(Box::new(Mail { rank: self.rank, post: self.post?, most_tag, any_thread, sends_left }))
     }
 }
 
@@ -123,11 +139,16 @@ impl PostOffice {
 struct Mail {
     rank: usize,
     post: Arc<Mutex<PostOffice>>,
+    most_tag: i32,
+    any_thread: bool,
+    sends_left: AtomicU64,
 }
 
 impl Messages for Mail {
     unsafe fn send(&self, peer: usize, tag: i32, data: *const u8, bytes: usize) -> Result<Message> {
         assert_ne!(peer, self.rank, "nobody sends to itself");
+        let left = self.sends_left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+        left.map_err(|_| Error::new(Status::Transport, "the runtime fails"))?;
         let mut post = self.post.lock().unwrap();
         let number = post.number();
         // SAFETY: the caller vouches for the data.
@@ -177,10 +198,10 @@ impl Messages for Mail {
     }
 
     fn most_tag(&self) -> i32 {
-        32767
+        self.most_tag
     }
 
     fn any_thread(&self) -> bool {
-        true
+        self.any_thread
     }
 }
