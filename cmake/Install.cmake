@@ -10,12 +10,17 @@ install(FILES README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT DESTINATION "${C
 
 set(boxwise_fortran_dir "${CMAKE_INSTALL_DATADIR}/boxwise/fortran")
 install(FILES fortran/boxwise.f90 DESTINATION "${boxwise_fortran_dir}")
+set(boxwise_mpi_dir "${CMAKE_INSTALL_DATADIR}/boxwise/mpi")
+install(FILES mpi/boxwise_mpi.c DESTINATION "${boxwise_mpi_dir}")
+if(BOXWISE_BUILD_MPI)
+    install(TARGETS boxwise_mpi_plugin LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endif()
 
 # find_package(boxwise)
 set(boxwise_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/boxwise")
 configure_package_config_file(cmake/boxwiseConfig.cmake.in "${CMAKE_CURRENT_BINARY_DIR}/boxwiseConfig.cmake"
     INSTALL_DESTINATION "${boxwise_package_dir}"
-    PATH_VARS CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_BINDIR boxwise_fortran_dir)
+    PATH_VARS CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_BINDIR boxwise_fortran_dir boxwise_mpi_dir)
 # Before 1.0 every minor version may change the interface.
 write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/boxwiseConfigVersion.cmake"
     COMPATIBILITY SameMinorVersion)
@@ -23,6 +28,7 @@ install(FILES
     "${CMAKE_CURRENT_BINARY_DIR}/boxwiseConfig.cmake"
     "${CMAKE_CURRENT_BINARY_DIR}/boxwiseConfigVersion.cmake"
     cmake/boxwiseFortran.cmake
+    cmake/boxwiseMPI.cmake
     DESTINATION "${boxwise_package_dir}")
 
 # pkg-config: the prefix is found from the place of boxwise.pc itself.

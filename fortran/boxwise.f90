@@ -8,7 +8,12 @@
 !! - Without strides a box is packed with the FIRST dimension fastest, as in a Fortran array of that shape.
 !! - `status` is optional and comes last. With it a failure is returned. Without it a failure prints its detail to
 !!   standard error and ends the program by `error stop`.
-!! - Without `comm` boxwise_make uses the implicit world: the ranks that boxwise-run or the launcher started.
+!! - Without `comm` boxwise_make uses the implicit world: the ranks that boxwise-run or the launcher started. `status`
+!!   then needs its keyword, because an integer in the place of `comm` is an MPI communicator.
+!! - MPI communicators are passed as they are, to boxwise_comm_create and as `comm` of boxwise_make: type(MPI_Comm) of
+!!   mpi_f08, or the integer of `use mpi` and mpif.h. This module compiles without MPI: MPI's standard fixes type
+!!   MPI_Comm down to its component, and Fortran's takes two such definitions for one type. Where a compiler does not,
+!!   pass comm%MPI_VAL. Anything else in this place does not compile.
 !! - Integers have the kinds of the C types: c_int64_t for coordinates and strides, c_size_t for bytes, c_int32_t for
 !!   ranks, options and statuses.
 !! - Data passed to boxwise_exec_async are arrays (of integers, reals or complex numbers of 4 or 8 bytes a part) or
@@ -39,6 +44,11 @@ module boxwise
   type :: boxwise_comm
      type(c_ptr) :: c = c_null_ptr
   end type boxwise_comm
+
+  !> The type of mpi_f08, word for word, which makes it the same type. Private, so that programs take it from there.
+  type, bind(c) :: MPI_Comm
+     integer(c_int32_t) :: MPI_VAL
+  end type MPI_Comm
 
   !> A host stream. `c` is the boxwise_stream_t.
   type :: boxwise_stream
@@ -114,10 +124,19 @@ module boxwise
   !! boxwise_make(handle, element_size, lower_input, upper_input, strides_input, lower_output, upper_output,
   !!              strides_output [, comm] [, status])
   !! Collective. Sizes in bytes, strides in elements. Arrays of unequal size are refused, on all ranks; the others are
-  !! told of them as ndims = -1.
+  !! told of them as ndims = -1. `comm` is a type(boxwise_comm), or an MPI communicator, from which a communicator is
+  !! then made for this one reshape: make one for all by boxwise_comm_create where there are several.
   interface boxwise_make
-     module procedure make_packed, make_strided
+     module procedure make_packed, make_packed_mpi, make_packed_mpi_f08
+     module procedure make_strided, make_strided_mpi, make_strided_mpi_f08
   end interface boxwise_make
+
+  !> boxwise_comm_create(comm [, status]): the implicit world.
+  !! boxwise_comm_create(mpi_communicator, comm [, status]): the ranks of an MPI communicator, which the caller may free
+  !! afterwards. Both are collective.
+  interface boxwise_comm_create
+     module procedure comm_create_world, comm_create_mpi, comm_create_mpi_f08
+  end interface boxwise_comm_create
 
   !> boxwise_set_option(handle, option, value [, status]), value of either kind of integer.
   interface boxwise_set_option
@@ -186,6 +205,14 @@ module boxwise
        type(c_ptr), intent(inout) :: comm
        integer(c_int32_t) :: code
      end function c_comm_create
+
+     function c_comm_create_from_fortran(fortran_comm, comm) bind(c, name="boxwise_comm_create_from_fortran") &
+          result(code)
+       import :: c_ptr, c_int32_t
+       integer(c_int32_t), value :: fortran_comm
+       type(c_ptr), intent(inout) :: comm
+       integer(c_int32_t) :: code
+     end function c_comm_create_from_fortran
 
      function c_comm_rank(comm, rank) bind(c, name="boxwise_comm_rank") result(code)
        import :: c_ptr, c_int32_t
@@ -319,18 +346,91 @@ contains
          lower_output, upper_output, packed_strides(lower_output, upper_output), comm, status)
   end subroutine make_packed
 
-  subroutine make_strided(handle, element_size, lower_input, upper_input, strides_input, lower_output, upper_output, &
-       strides_output, comm, status)
+  subroutine make_packed_mpi(handle, element_size, lower_input, upper_input, lower_output, upper_output, comm, status)
+    type(boxwise_handle), intent(in) :: handle
+    integer(c_size_t), intent(in) :: element_size
+    integer(c_int64_t), intent(in) :: lower_input(:), upper_input(:), lower_output(:), upper_output(:)
+    integer(c_int32_t), intent(in) :: comm
+    integer(c_int32_t), intent(out), optional :: status
+    call make_strided_mpi(handle, element_size, lower_input, upper_input, packed_strides(lower_input, upper_input), &
+         lower_output, upper_output, packed_strides(lower_output, upper_output), comm, status)
+  end subroutine make_packed_mpi
+
+  subroutine make_packed_mpi_f08(handle, element_size, lower_input, upper_input, lower_output, upper_output, &
+       comm, status)
+    type(boxwise_handle), intent(in) :: handle
+    integer(c_size_t), intent(in) :: element_size
+    integer(c_int64_t), intent(in) :: lower_input(:), upper_input(:), lower_output(:), upper_output(:)
+    type(MPI_Comm), intent(in) :: comm
+    integer(c_int32_t), intent(out), optional :: status
+    call make_packed_mpi(handle, element_size, lower_input, upper_input, lower_output, upper_output, &
+         comm%MPI_VAL, status)
+  end subroutine make_packed_mpi_f08
+
+  subroutine make_strided(handle, element_size, lower_input, upper_input, strides_input, &
+       lower_output, upper_output, strides_output, comm, status)
     type(boxwise_handle), intent(in) :: handle
     integer(c_size_t), intent(in) :: element_size
     integer(c_int64_t), intent(in) :: lower_input(:), upper_input(:), strides_input(:)
     integer(c_int64_t), intent(in) :: lower_output(:), upper_output(:), strides_output(:)
     type(boxwise_comm), intent(in), optional :: comm
     integer(c_int32_t), intent(out), optional :: status
-    integer(c_int32_t) :: ndims, comm_type, code
+    integer(c_int32_t) :: code
+    character(len=:), allocatable :: fault
+    call make(handle, element_size, lower_input, upper_input, strides_input, lower_output, upper_output, &
+         strides_output, comm, code, fault)
+    call conclude(code, status, fault)
+  end subroutine make_strided
+
+  !> The reshape keeps what it needs of the communicator that is made for it.
+  subroutine make_strided_mpi(handle, element_size, lower_input, upper_input, strides_input, &
+       lower_output, upper_output, strides_output, comm, status)
+    type(boxwise_handle), intent(in) :: handle
+    integer(c_size_t), intent(in) :: element_size
+    integer(c_int64_t), intent(in) :: lower_input(:), upper_input(:), strides_input(:)
+    integer(c_int64_t), intent(in) :: lower_output(:), upper_output(:), strides_output(:)
+    integer(c_int32_t), intent(in) :: comm
+    integer(c_int32_t), intent(out), optional :: status
+    type(boxwise_comm) :: made
+    integer(c_int32_t) :: code, ended
+    character(len=:), allocatable :: fault
+    code = c_comm_create_from_fortran(comm, made%c)
+    if (code /= BOXWISE_SUCCESS) then
+       call conclude(code, status)
+       return
+    end if
+    call make(handle, element_size, lower_input, upper_input, strides_input, lower_output, upper_output, &
+         strides_output, made, code, fault)
+    ended = c_comm_destroy(made%c)
+    if (code == BOXWISE_SUCCESS) code = ended
+    call conclude(code, status, fault)
+  end subroutine make_strided_mpi
+
+  subroutine make_strided_mpi_f08(handle, element_size, lower_input, upper_input, strides_input, &
+       lower_output, upper_output, strides_output, comm, status)
+    type(boxwise_handle), intent(in) :: handle
+    integer(c_size_t), intent(in) :: element_size
+    integer(c_int64_t), intent(in) :: lower_input(:), upper_input(:), strides_input(:)
+    integer(c_int64_t), intent(in) :: lower_output(:), upper_output(:), strides_output(:)
+    type(MPI_Comm), intent(in) :: comm
+    integer(c_int32_t), intent(out), optional :: status
+    call make_strided_mpi(handle, element_size, lower_input, upper_input, strides_input, &
+         lower_output, upper_output, strides_output, comm%MPI_VAL, status)
+  end subroutine make_strided_mpi_f08
+
+  !> What all of them come to: the library's outcome, and the fault if this module found one.
+  subroutine make(handle, element_size, lower_input, upper_input, strides_input, lower_output, upper_output, &
+       strides_output, comm, code, fault)
+    type(boxwise_handle), intent(in) :: handle
+    integer(c_size_t), intent(in) :: element_size
+    integer(c_int64_t), intent(in) :: lower_input(:), upper_input(:), strides_input(:)
+    integer(c_int64_t), intent(in) :: lower_output(:), upper_output(:), strides_output(:)
+    type(boxwise_comm), intent(in), optional :: comm
+    integer(c_int32_t), intent(out) :: code
+    character(len=:), allocatable, intent(out) :: fault
+    integer(c_int32_t) :: ndims, comm_type
     type(c_ptr), target :: comm_object
     type(c_ptr) :: comm_handle
-    character(len=:), allocatable :: fault
 
     ! All ranks must hear of a fault on this one, so it is passed on and not returned from here.
     ndims = int(size(lower_input), c_int32_t)
@@ -347,8 +447,7 @@ contains
     code = c_make(handle%c, element_size, ndims, lower_input, upper_input, strides_input, lower_output, &
          upper_output, strides_output, comm_handle, comm_type)
     if (code /= BOXWISE_ERROR_INVALID_ARGUMENT) fault = ""
-    call conclude(code, status, fault)
-  end subroutine make_strided
+  end subroutine make
 
   !> Which of the arrays differs from the first one, blank if none does.
   pure function unequal_sizes(sizes) result(fault)
@@ -532,12 +631,25 @@ contains
 
   ! ---- communicators and memory ----
 
-  !> The implicit world. Collective.
-  subroutine boxwise_comm_create(comm, status)
+  subroutine comm_create_world(comm, status)
     type(boxwise_comm), intent(out) :: comm
     integer(c_int32_t), intent(out), optional :: status
     call conclude(c_comm_create(c_null_ptr, COMM_TYPE_NONE, comm%c), status)
-  end subroutine boxwise_comm_create
+  end subroutine comm_create_world
+
+  subroutine comm_create_mpi(mpi_communicator, comm, status)
+    integer(c_int32_t), intent(in) :: mpi_communicator
+    type(boxwise_comm), intent(out) :: comm
+    integer(c_int32_t), intent(out), optional :: status
+    call conclude(c_comm_create_from_fortran(mpi_communicator, comm%c), status)
+  end subroutine comm_create_mpi
+
+  subroutine comm_create_mpi_f08(mpi_communicator, comm, status)
+    type(MPI_Comm), intent(in) :: mpi_communicator
+    type(boxwise_comm), intent(out) :: comm
+    integer(c_int32_t), intent(out), optional :: status
+    call comm_create_mpi(mpi_communicator%MPI_VAL, comm, status)
+  end subroutine comm_create_mpi_f08
 
   !> 0 to size - 1, as in C.
   subroutine boxwise_comm_rank(comm, rank, status)

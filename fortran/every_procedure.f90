@@ -48,6 +48,7 @@ program every_procedure
   call boxwise_get_size(handle, bytes)
   call require(bytes == 0, "get_size")
   call refuse_gaps()
+  call refuse_mpi()
   call boxwise_destroy(handle)
   call require(.not. c_associated(handle%c), "destroy")
   call boxwise_destroy(handle)
@@ -199,6 +200,39 @@ contains
     call boxwise_exec_async(handle, whole, with_gaps(:, 2), status=status)
     call require(status == BOXWISE_SUCCESS, "a section without gaps")
   end subroutine refuse_gaps
+
+  !> Communicators of both kinds compile without MPI. There is no MPI in this program, which is what the library says.
+  subroutine refuse_mpi()
+    type, bind(c) :: MPI_Comm ! as in mpi_f08
+       integer(c_int32_t) :: MPI_VAL
+    end type MPI_Comm
+    type(boxwise_comm) :: other
+    type(boxwise_handle) :: unmade
+    integer(c_int64_t) :: strides(2)
+    integer :: way
+    strides = [1_c_int64_t, N]
+    call boxwise_create(unmade)
+    do way = 1, 6
+       status = BOXWISE_SUCCESS
+       select case (way)
+       case (1)
+          call boxwise_comm_create(0, other, status)
+       case (2)
+          call boxwise_comm_create(MPI_Comm(0), other, status)
+       case (3)
+          call boxwise_make(unmade, 4_c_size_t, lower, upper, lower, upper, 0, status)
+       case (4)
+          call boxwise_make(unmade, 4_c_size_t, lower, upper, lower, upper, MPI_Comm(0), status)
+       case (5)
+          call boxwise_make(unmade, 4_c_size_t, lower, upper, strides, lower, upper, strides, 0, status)
+       case (6)
+          call boxwise_make(unmade, 4_c_size_t, lower, upper, strides, lower, upper, strides, MPI_Comm(0), status)
+       end select
+       call require(status == BOXWISE_ERROR_UNAVAILABLE, "an MPI communicator without MPI")
+       call require(index(boxwise_last_error(), "MPI") > 0, "the detail of an MPI communicator without MPI")
+    end do
+    call boxwise_destroy(unmade)
+  end subroutine refuse_mpi
 
   subroutine require_fault(detail)
     character(len=*), intent(in) :: detail

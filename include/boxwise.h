@@ -113,7 +113,11 @@ typedef enum boxwise_backend {
 
 /// What kind of communicator `comm_handle` stands for.
 typedef enum boxwise_comm_type {
-    /// comm_handle points to an MPI_Comm. This build has no MPI plugin yet: BOXWISE_ERROR_UNAVAILABLE.
+    /// comm_handle points to an MPI_Comm, an intra-communicator that this process is in. MPI is reached by a plugin
+    /// that was compiled with it from mpi/boxwise_mpi.c; where none is found, BOXWISE_ERROR_UNAVAILABLE says how to
+    /// make one. The communicator is duplicated by the first call with it, and later calls use the same duplicate until
+    /// it is freed or MPI finalised. It may be freed right after the call; what was made with it goes on working.
+    /// Below MPI_THREAD_SERIALIZED only the main thread of MPI may make boxwise calls on it.
     BOXWISE_COMM_MPI = 0,
     /// comm_handle is NULL. The implicit world: the ranks that boxwise-run started; else those of the launcher
     /// when its variables (Open MPI, PMI, Slurm) say that all ranks are on this node; else a world of one. A
@@ -299,15 +303,26 @@ const char *boxwise_last_error(void);
 /// Makes a communicator.
 ///
 /// - comm_handle, comm_type: see boxwise_comm_type. With BOXWISE_COMM_OBJECT the result is a second handle to the
-///   same communicator, and the call is not collective. Neither the pointer nor what it points to is kept.
+///   same communicator, and the call is not collective; with the same MPI communicator as before it is one too, but
+///   collective. Neither the pointer nor what it points to is kept.
 /// - comm: where the handle goes; not NULL.
 ///
 /// Collective: called by all ranks of the new communicator. Any thread; two threads of one process may be two ranks.
 ///
-/// Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed communicator), INCONSISTENT (the ranks differ in their number
-/// or user), NOT_SUPPORTED (a boot table over several nodes), UNAVAILABLE (no MPI plugin; a launcher's job over several
-/// nodes), TRANSPORT, PEER_LOST, TIMEOUT (a rank did not appear), OUT_OF_MEMORY.
+/// Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed communicator; MPI not initialised, or finalised),
+/// INCONSISTENT (the ranks differ in their number or user), NOT_SUPPORTED (a boot table without messages over several
+/// nodes; a thread that may not call MPI), UNAVAILABLE (no MPI plugin; a launcher's job over several nodes), TRANSPORT,
+/// PEER_LOST, TIMEOUT (a rank did not appear), OUT_OF_MEMORY.
 boxwise_status_t boxwise_comm_create(const void *comm_handle, int32_t comm_type, boxwise_comm_t *comm);
+
+/// Makes a communicator from the handle that Fortran has of an MPI communicator: the integer of `use mpi`, or the
+/// component MPI_VAL of type(MPI_Comm). As boxwise_comm_create with BOXWISE_COMM_MPI otherwise.
+///
+/// - fortran_comm: the handle, by value; in C, MPI_Comm_c2f gives it.
+/// - comm: where the handle goes; not NULL.
+///
+/// Collective. Any thread that may call MPI. Statuses: as boxwise_comm_create.
+boxwise_status_t boxwise_comm_create_from_fortran(int32_t fortran_comm, boxwise_comm_t *comm);
 
 /// This rank's number in the communicator, 0 to size - 1.
 ///

@@ -27,6 +27,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "boxwise.h"
@@ -244,6 +245,17 @@ public:
     /// What the pointer stands for by its type. Collective.
     communicator(const void *comm_handle, comm_type type) {
         detail::check(boxwise_comm_create(comm_handle, static_cast<std::int32_t>(type), comm_.put()));
+    }
+
+    /// The ranks of an MPI communicator, passed as it is: from_mpi(MPI_COMM_WORLD). A template, because an MPI_Comm is
+    /// an int or a pointer to a struct, depending on the MPI, and this header includes none. Collective.
+    template <typename MpiComm>
+    static communicator from_mpi(const MpiComm &comm) {
+        static_assert(std::is_same_v<MpiComm, int> ||
+                          (std::is_pointer_v<MpiComm> && std::is_class_v<std::remove_pointer_t<MpiComm>>),
+                      "from_mpi takes an MPI_Comm: comm, not &comm");
+        static_assert(!std::is_same_v<MpiComm, boxwise_comm_t>, "this is a boxwise_comm_t, not an MPI_Comm");
+        return communicator(&comm, comm_type::mpi);
     }
 
     /// A second handle to the same communicator. Not collective.

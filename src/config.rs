@@ -72,6 +72,12 @@ pub const NODE: Variable = Variable {
     default: "none",
     meaning: "for tests: the name of a pretended node, or a list of which rank r takes entry r modulo its length",
 };
+/// The MPI plugin.
+pub const MPI_PLUGIN: Variable = Variable {
+    name: "BOXWISE_MPI_PLUGIN",
+    default: "searched for",
+    meaning: "file of the plugin for MPI communicators, instead of one beside the library or in the loader's path",
+};
 /// How long to wait for the other ranks to start.
 pub const BOOT_TIMEOUT_MS: Variable = Variable {
     name: "BOXWISE_BOOT_TIMEOUT_MS",
@@ -80,4 +86,4 @@ pub const BOOT_TIMEOUT_MS: Variable = Variable {
 };
 
 /// Every variable.
-pub const VARIABLES: [Variable; 8] = [RANK, SIZE, JOB, BOARD, LOG, CMA, NODE, BOOT_TIMEOUT_MS];
+pub const VARIABLES: [Variable; 9] = [RANK, SIZE, JOB, BOARD, LOG, CMA, NODE, MPI_PLUGIN, BOOT_TIMEOUT_MS];

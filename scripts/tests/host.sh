@@ -1,19 +1,18 @@
 # shellcheck shell=bash disable=SC2154,SC2034,SC2054 # variables of other files; commas of linker flags
 # C, C++ and Fortran programs on this machine: tests/c, the examples, the demonstration and the README.
 #
-# A comment in the first lines of a program of tests/c says how it is run, one test a line:
-#     run: boxwise-run -n 3
-# The rest of the line is a command; {} in it stands for the program, which is its last word where {} is missing:
-#     run: env BOXWISE_CMA=0 boxwise-run -n 2 {} --size 100
-# Without such a line the program runs alone, as a world of one. `skip: valgrind` or `skip: sanitizers`, with a
-# reason behind it, leaves out the runs under that tool.
+# scripts/lib/programs.sh says what `run:` in the first lines of a program of tests/c means; without it the program is a
+# world of one. `skip: valgrind` or `skip: sanitizers`, with a reason behind it, leaves out the runs under that tool.
 
-example_ranks=(1 2 3 4 5 8)
-warnings=(-Wall -Wextra -pedantic -Werror)
+# shellcheck source=../lib/programs.sh
+source "$here/lib/programs.sh"
+
 # The instrumented code has compilers warn where there is nothing.
 sanitizers=(-fsanitize=address,undefined -fno-sanitize-recover=all -Wno-error)
 memcheck=(env "LD_PRELOAD=$scratch/pidfd_stand_in.so"
     valgrind --quiet --error-exitcode=99 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite)
+link=(-L"$release_dir" -lboxwise -Wl,-rpath,"$release_dir" -lpthread -lm)
+commands_dir=$release_dir
 
 test_host() {
     run_test "tools are there" need_programs \
@@ -64,11 +63,6 @@ test_c_programs() {
     done
 }
 
-# The commands of its `run:` lines, or the program alone.
-runs_of() {
-    head -n 10 "$1" | sed -n 's/.*\<run: *\(.*[^ ]\) *$/\1/p' | sed 's| *\*/$||' | grep . || echo '{}'
-}
-
 test_c_examples() {
     local source name ranks
     for source in c_examples/[0-9]*.c; do
@@ -84,10 +78,7 @@ test_c_examples() {
 # All programs of fortran/: the examples, and one that calls every procedure of the module.
 test_fortran_programs() {
     local source name ranks
-    run_test "boxwise.f90 compiles" compile_fortran -c fortran/boxwise.f90 -o "$scratch/boxwise.o"
-    last_passed || return
-    run_test "check.f90 compiles" compile_fortran -c fortran/check.f90 -o "$scratch/check.o"
-    last_passed || return
+    build_fortran_objects boxwise check || return
     for source in fortran/*.f90; do
         name=${source##*/}
         case $name in boxwise.f90 | check.f90) continue ;; esac
@@ -112,46 +103,4 @@ test_under_tools() {
 
 skips() {
     head -n 10 "$1" | grep -q "\<skip: *$2"
-}
-
-# build_program NAME SOURCE [FLAG…]: compiles into the scratch folder, once; fails, as a test, if that fails.
-build_program() {
-    local name=$1 source=$2
-    shift 2
-    [ ! -e "$scratch/$name" ] || return 0
-    run_test "$name compiles" compile "$source" -o "$scratch/$name" "$@"
-    last_passed
-}
-
-compile() {
-    local source=$1
-    shift
-    case $source in
-        *.c) cc -std=gnu11 "${warnings[@]}" -g -O1 -Iinclude "$source" "$@" "${link[@]}" ;;
-        *.cpp) c++ -std=c++17 "${warnings[@]}" -g -O1 -Iinclude "$source" "$@" "${link[@]}" ;;
-        *.f90) compile_fortran "$source" "$scratch/boxwise.o" "$scratch/check.o" "$@" "${link[@]}" ;;
-    esac
-}
-
-link=(-L"$release_dir" -lboxwise -Wl,-rpath,"$release_dir" -lpthread -lm)
-
-compile_fortran() {
-    gfortran -std=f2018 -Wall -Wextra -g -O1 -J "$scratch" "$@"
-}
-
-# run_program RUN PROGRAM…: RUN is what a `run:` line says, PROGRAM the program with the tool it runs under, if any.
-run_program() {
-    local run=$1 word words command=() placed=no
-    shift
-    read -ra words <<<"$run"
-    for word in "${words[@]}"; do
-        if [ "$word" = '{}' ]; then
-            command+=("$@")
-            placed=yes
-        else
-            command+=("$word")
-        fi
-    done
-    [ "$placed" = yes ] || command+=("$@")
-    PATH=$release_dir:$PATH within 120 "${command[@]}"
 }

@@ -3,6 +3,7 @@
 use super::boot::{CheckedBoot, boxwise_boot_t};
 use super::boundary::{Output, call, null};
 use super::handle::{self, Kind, Object};
+use super::mpi;
 use super::status::boxwise_status_t;
 use crate::error::{Error, Result, Status};
 use crate::log;
@@ -21,7 +22,11 @@ impl Object for Communicator {
 /// What kind of communicator `comm_handle` stands for.
 #[repr(C)]
 pub enum boxwise_comm_type {
-    /// comm_handle points to an MPI_Comm. This build has no MPI plugin yet: BOXWISE_ERROR_UNAVAILABLE.
+    /// comm_handle points to an MPI_Comm, an intra-communicator that this process is in. MPI is reached by a plugin
+    /// that was compiled with it from mpi/boxwise_mpi.c; where none is found, BOXWISE_ERROR_UNAVAILABLE says how to
+    /// make one. The communicator is duplicated by the first call with it, and later calls use the same duplicate until
+    /// it is freed or MPI finalised. It may be freed right after the call; what was made with it goes on working.
+    /// Below MPI_THREAD_SERIALIZED only the main thread of MPI may make boxwise calls on it.
     BOXWISE_COMM_MPI = 0,
     /// comm_handle is NULL. The implicit world: the ranks that boxwise-run started; else those of the launcher
     /// when its variables (Open MPI, PMI, Slurm) say that all ranks are on this node; else a world of one. A
@@ -62,11 +67,11 @@ pub struct Named {
 /// `comm_handle` is what the comments of `boxwise_comm_type` say for this `comm_type`.
 pub unsafe fn named(comm_handle: *const c_void, comm_type: i32) -> Result<Named> {
     match comm_type {
-        MPI => Err(Error::new(
-            Status::Unavailable,
-            "comm_type is BOXWISE_COMM_MPI, but this build has no MPI plugin yet; use BOXWISE_COMM_BOOT with an \
-             allgather and a barrier over your MPI communicator, or BOXWISE_COMM_NONE under boxwise-run",
-        )),
+        MPI => {
+            // SAFETY: the caller says that this is NULL or points to an MPI_Comm.
+            let comm = unsafe { mpi::from_handle(comm_handle, false) }?;
+            Ok(Named { comm, fault: Ok(()) })
+        }
         NONE => {
             let fault = match comm_handle.is_null() {
                 true => Ok(()),
@@ -99,14 +104,16 @@ pub unsafe fn named(comm_handle: *const c_void, comm_type: i32) -> Result<Named>
 /// Makes a communicator.
 ///
 /// - comm_handle, comm_type: see boxwise_comm_type. With BOXWISE_COMM_OBJECT the result is a second handle to the
-///   same communicator, and the call is not collective. Neither the pointer nor what it points to is kept.
+///   same communicator, and the call is not collective; with the same MPI communicator as before it is one too, but
+///   collective. Neither the pointer nor what it points to is kept.
 /// - comm: where the handle goes; not NULL.
 ///
 /// Collective: called by all ranks of the new communicator. Any thread; two threads of one process may be two ranks.
 ///
-/// Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed communicator), INCONSISTENT (the ranks differ in their number
-/// or user), NOT_SUPPORTED (a boot table over several nodes), UNAVAILABLE (no MPI plugin; a launcher's job over several
-/// nodes), TRANSPORT, PEER_LOST, TIMEOUT (a rank did not appear), OUT_OF_MEMORY.
+/// Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed communicator; MPI not initialised, or finalised),
+/// INCONSISTENT (the ranks differ in their number or user), NOT_SUPPORTED (a boot table without messages over several
+/// nodes; a thread that may not call MPI), UNAVAILABLE (no MPI plugin; a launcher's job over several nodes), TRANSPORT,
+/// PEER_LOST, TIMEOUT (a rank did not appear), OUT_OF_MEMORY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn boxwise_comm_create(
     comm_handle: *const c_void,
@@ -121,6 +128,29 @@ pub unsafe extern "C" fn boxwise_comm_create(
         let output = unsafe { Output::new("comm", comm) }?;
         named.fault?;
         output.write(handle::insert(named.comm)?);
+        Ok(())
+    })
+}
+
+/// Makes a communicator from the handle that Fortran has of an MPI communicator: the integer of `use mpi`, or the
+/// component MPI_VAL of type(MPI_Comm). As boxwise_comm_create with BOXWISE_COMM_MPI otherwise.
+///
+/// - fortran_comm: the handle, by value; in C, MPI_Comm_c2f gives it.
+/// - comm: where the handle goes; not NULL.
+///
+/// Collective. Any thread that may call MPI. Statuses: as boxwise_comm_create.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn boxwise_comm_create_from_fortran(
+    fortran_comm: i32,
+    comm: *mut boxwise_comm_t,
+) -> boxwise_status_t {
+    log::start();
+    call("boxwise_comm_create_from_fortran", || {
+        // SAFETY: it points to a handle of Fortran.
+        let made = unsafe { mpi::from_handle((&raw const fortran_comm).cast(), true) }?;
+        // SAFETY: the header asks for a place for the output.
+        let output = unsafe { Output::new("comm", comm) }?;
+        output.write(handle::insert(made)?);
         Ok(())
     })
 }

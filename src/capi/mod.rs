@@ -12,6 +12,7 @@ mod boot;
 mod boundary;
 mod comm;
 mod handle;
+mod mpi;
 mod report;
 mod reshape;
 mod status;

@@ -116,12 +116,13 @@ impl<'a> RemoteStep<'a> {
         let mut moved = false;
         while let Some(cursor) = flow.receive {
             let nest = peer.receive.piece(cursor);
+            // What is there is looked at once: a fault that came between two looks would be taken for a piece.
+            let Some((src, _)) = flow.lane.front()? else { break };
             if let Some(fault) = flow.lane.take_fault(nest.bytes())? {
                 self.failure = self.failure.or(Failure::posted(peer.rank, fault));
                 flow.receive = None;
                 return Ok(true);
             }
-            let Some((src, _)) = flow.lane.front()? else { break };
             if let Ok(buffers) = &self.buffers {
                 // SAFETY: the piece is there until it is popped; the nest stays inside the output box.
                 unsafe { Kernel::new(nest.unpack(), self.program.bytes_in_all).run(buffers.output, src) };

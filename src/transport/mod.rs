@@ -6,6 +6,7 @@
 //! | `socket`, `star`, `boot`, `introduction` | how ranks that share nothing yet meet |
 //! | `communicator`, `node`, `control`, `liveness` | members, exchanges, lost peers |
 //! | `wire`, `lane`, `tally` | messages to ranks of other nodes: exchanges, data, outcomes |
+//! | `mpi`, `mpi_plugin` | which MPI runs in this process, and the plugin for it |
 //! | `memory`, `segments` | shared memory and the shared heap |
 //! | `plan_segment`, `slot`, `ring` | what the ranks of one made plan share |
 //! | `bell`, `wait`, `sync` | the waiting protocol |
@@ -22,6 +23,8 @@ mod lane;
 mod launch;
 mod liveness;
 mod memory;
+mod mpi;
+mod mpi_plugin;
 mod node;
 mod plan_segment;
 mod ring;
@@ -42,6 +45,7 @@ pub use segments::SharedBuffer;
 pub(crate) use control::{Call, Cause, EXCHANGE_BYTES};
 pub(crate) use cross_memory::Reader;
 pub(crate) use lane::{Lane, piece_bytes as lane_piece_bytes};
+pub(crate) use mpi_plugin::with_mpi_plugin;
 pub(crate) use plan_segment::PlanSegment;
 pub(crate) use slot::{Operation, Post, Reach};
 pub(crate) use tally::Tally;

@@ -31,8 +31,12 @@ pub struct Player {
     supply: Supply,
     stream: Stream,
     kinds: Kinds,
+    /// Whether some operations go to a stream: not where its thread may not send messages.
+    pub streams: bool,
     /// How often data moved directly in shared memory, through rings, and by cross-memory attach.
     pub methods: [u64; 3],
+    /// How often data moved in messages between nodes.
+    pub messages: u64,
 }
 
 /// The buffers of one execution.
@@ -53,7 +57,17 @@ impl Player {
     /// Collective.
     pub fn new(comm: Communicator, kinds: Kinds) -> boxwise::Result<Player> {
         let supply = Supply::new(&comm, SUPPLY_BYTES, kinds)?;
-        Ok(Player { supply, stream: Stream::new()?, comm, kinds, methods: [0; 3] })
+        Ok(Player { supply, stream: Stream::new()?, comm, kinds, streams: true, methods: [0; 3], messages: 0 })
+    }
+
+    /// This rank's number on its communicator.
+    pub fn rank(&self) -> usize {
+        self.comm.rank()
+    }
+
+    /// How many ranks play.
+    pub fn size(&self) -> usize {
+        self.comm.size()
     }
 
     /// Collective: plays one case.
@@ -110,7 +124,7 @@ impl Player {
         if !options.entry_sync {
             self.comm.barrier()?;
         }
-        let stream = if once_in(random, 4) { Some(&self.stream) } else { None };
+        let stream = (once_in(random, 4) && self.streams).then_some(&self.stream);
         for buffers in &all {
             if once_in(random, 12) {
                 std::thread::sleep(Duration::from_micros(random.u64(0..300)));
@@ -131,6 +145,7 @@ impl Player {
         for (bit, count) in self.methods.iter_mut().enumerate() {
             *count += u64::from(reshape.methods() >> bit & 1);
         }
+        self.messages += u64::from(reshape.methods() >> self.methods.len() & 1);
         if options.exit_sync < ExitSync::Input {
             // Peers may still read what this rank is about to check and spoil.
             for buffers in &all {
