@@ -1,5 +1,6 @@
 /* Communicators of one rank: by which arguments they are made, what is wrong with a boot table, shared memory. */
 
+#include <stddef.h>
 #include "check.h"
 
 enum { ARGUMENT = BOXWISE_ERROR_INVALID_ARGUMENT };
@@ -13,7 +14,7 @@ static void handles(void) {
     CHECK_OK(boxwise_comm_size(comm, &size));
     CHECK(rank == 0 && size == 1);
     CHECK_OK(boxwise_comm_barrier(comm));
-    CHECK_DETAIL(BOXWISE_ERROR_UNAVAILABLE, "no MPI plugin", boxwise_comm_create(&rank, BOXWISE_COMM_MPI, &other));
+    CHECK_DETAIL(BOXWISE_ERROR_UNAVAILABLE, "there is no MPI", boxwise_comm_create(&rank, BOXWISE_COMM_MPI, &other));
     CHECK_DETAIL(ARGUMENT, "must be NULL", boxwise_comm_create(&rank, BOXWISE_COMM_NONE, &other));
     CHECK_DETAIL(ARGUMENT, "comm_handle is NULL", boxwise_comm_create(NULL, BOXWISE_COMM_BOOT, &other));
     CHECK_DETAIL(ARGUMENT, "comm_handle is NULL", boxwise_comm_create(NULL, BOXWISE_COMM_OBJECT, &other));
@@ -70,11 +71,12 @@ static void boot_tables(void) {
     const int64_t lower[1] = {0}, upper[1] = {3};
     boxwise_handle_t handle;
     CHECK_OK(boxwise_create(&handle));
-    const boxwise_boot_t good = {sizeof(boxwise_boot_t), NULL, 0, 1, copy_one, wait_for_one};
+    const boxwise_boot_t good = {
+        .struct_size = sizeof(boxwise_boot_t), .size = 1, .allgather = copy_one, .barrier = wait_for_one};
     boxwise_boot_t boot = good;
     boot.struct_size = 0;
     CHECK_DETAIL(ARGUMENT, "struct_size is 0", boxwise_comm_create(&boot, BOXWISE_COMM_BOOT, &other));
-    boot.struct_size = sizeof boot - 1;
+    boot.struct_size = offsetof(boxwise_boot_t, isend) - 1;
     CHECK_DETAIL(ARGUMENT, "struct_size is", boxwise_comm_create(&boot, BOXWISE_COMM_BOOT, &other));
     boot = good, boot.rank = -1;
     CHECK_DETAIL(ARGUMENT, "rank is -1", boxwise_comm_create(&boot, BOXWISE_COMM_BOOT, &other));

@@ -36,7 +36,13 @@ int main(void)
     const pid_t other = fork();
     CHECK(other >= 0);
     struct pair pair = {sockets[other == 0], other == 0};
-    const boxwise_boot_t boot = {sizeof boot, &pair, pair.rank, 2, allgather, barrier};
+    const boxwise_boot_t boot = {
+        .struct_size = sizeof boot,
+        .context = &pair,
+        .rank = pair.rank,
+        .size = 2,
+        .allgather = allgather,
+        .barrier = barrier};
     boxwise_comm_t comm;
     CHECK(boxwise_comm_create(&boot, BOXWISE_COMM_BOOT, &comm) == BOXWISE_SUCCESS);
 

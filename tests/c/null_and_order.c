@@ -263,7 +263,7 @@ static void make_after_failed_make(void) {
         {"comm_handle is NULL", 4, 2, lower, upper, NULL, lower, upper, NULL, NULL, BOXWISE_COMM_BOOT, ARGUMENT},
         {"pass &comm", 4, 2, lower, upper, NULL, lower, upper, NULL, comm, BOXWISE_COMM_OBJECT, ARGUMENT},
         {"comm_type is 99", 4, 2, lower, upper, NULL, lower, upper, NULL, NULL, 99, ARGUMENT},
-        {"no MPI plugin", 4, 2, lower, upper, NULL, lower, upper, NULL, NULL, BOXWISE_COMM_MPI,
+        {"there is no MPI", 4, 2, lower, upper, NULL, lower, upper, NULL, NULL, BOXWISE_COMM_MPI,
          BOXWISE_ERROR_UNAVAILABLE},
         {"rank 0", 4, 1, lower, upper, NULL, lower, upper + 1, NULL, NULL, BOXWISE_COMM_NONE,
          BOXWISE_ERROR_INCONSISTENT},

@@ -41,7 +41,13 @@ static int32_t gather(void *context, const void *mine, void *all, size_t bytes) 
 }
 
 static boxwise_boot_t table_for(seat_t *seat) {
-    boxwise_boot_t boot = {sizeof boot, seat, seat->rank, seat->meeting->size, gather, meet};
+    boxwise_boot_t boot = {
+        .struct_size = sizeof boot,
+        .context = seat,
+        .rank = seat->rank,
+        .size = seat->meeting->size,
+        .allgather = gather,
+        .barrier = meet};
     return boot;
 }
 
