@@ -70,7 +70,7 @@ fn a_fault_reaches_who_waits_for_the_data_or_everyone_where_that_is_asked() {
                 }
                 let told = (0..3).map(|_| execute(&reshape, comm.rank() == 1, None)).collect::<Vec<_>>();
                 execute(&reshape, false, None)?;
-                assert!(told.iter().all(|result| statuses(&[result.clone()]) == statuses(&[told[0].clone()])));
+                assert!(told.iter().all(|result| statuses(std::slice::from_ref(result)) == statuses(&told[..1])));
                 Ok::<_, Error>(told[0].clone())
             });
             let seen: Vec<Result<()>> = seen.into_iter().map(|result| result.expect("before and after")).collect();

@@ -62,7 +62,7 @@ impl Buffers {
     }
 
     fn count(&self) -> usize {
-        if self.bytes == 0 { 0 } else { self.memory.len() * size_of::<Line>() / self.bytes }
+        (self.memory.len() * size_of::<Line>()).checked_div(self.bytes).unwrap_or(0)
     }
 
     fn place(&mut self, index: usize) -> *mut u8 {

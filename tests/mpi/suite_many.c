@@ -14,6 +14,12 @@ int MPI_Comm_dup(MPI_Comm comm, MPI_Comm *copy)
     return PMPI_Comm_dup(comm, copy);
 }
 
+int MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *copy)
+{
+    alive++;
+    return PMPI_Comm_dup_with_info(comm, info, copy);
+}
+
 int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *part)
 {
     alive++;
