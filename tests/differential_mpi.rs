@@ -141,7 +141,7 @@ fn sit_down(mpi: &Mpi) -> Vec<Seat> {
     let (rank, size) = (world.rank(), world.size());
     let part = |inside: bool, key: i32| world.split(inside.then_some(0), key);
     let comms = [
-        ("world", Some(mpi.world())),
+        // Not the world itself: what is made on that stays, with the nodes of the first time.
         ("copy", Some(world.dup())),
         ("halves", world.split(Some((rank % 2) as i32), 0)),
         ("reversed", part(true, -(rank as i32))),
@@ -173,7 +173,7 @@ fn from_mpi(comm: &Comm) -> Communicator {
 /// Below MPI_THREAD_MULTIPLE the thread of a stream must not call MPI: all ranks are told, and nothing is lost. Every
 /// rank exchanges data with every other here, so that each has some on another node.
 fn refuses_streams(world: &Comm) {
-    let comm = from_mpi(world);
+    let comm = from_mpi(&world.dup());
     let (rank, size) = (comm.rank() as i64, comm.size() as i64);
     let held = Side { lower: &[rank], upper: &[rank + 1], strides: None };
     let wanted = Side { lower: &[0], upper: &[size], strides: None };
