@@ -112,7 +112,8 @@ module boxwise
   integer(c_int32_t), parameter, public :: &
        BOXWISE_METHOD_DIRECT = 1, &
        BOXWISE_METHOD_RING = 2, &
-       BOXWISE_METHOD_CROSS_MEMORY = 4
+       BOXWISE_METHOD_CROSS_MEMORY = 4, &
+       BOXWISE_METHOD_MESSAGE = 8
 
   integer(c_int32_t), parameter, public :: &
        BOXWISE_FORMAT_TEXT = 0, &

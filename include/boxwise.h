@@ -145,6 +145,8 @@ typedef enum boxwise_method {
     BOXWISE_METHOD_RING = 2,
     /// By the kernel's cross-memory copy from another process's plain memory.
     BOXWISE_METHOD_CROSS_MEMORY = 4,
+    /// In messages to and from ranks of other nodes.
+    BOXWISE_METHOD_MESSAGE = 8,
 } boxwise_method;
 
 /// Forms of the text that boxwise_describe gives.
@@ -477,6 +479,7 @@ boxwise_status_t boxwise_get_size(boxwise_handle_t handle, size_t *workspace_byt
 /// - workspace: boxwise_get_size bytes that overlap neither of the two; not looked at when that is 0.
 /// - stream: NULL runs the operation before returning. A boxwise_stream_t queues it after what was queued before; the
 ///   buffers must stay as they are until boxwise_stream_synchronize, which also returns the operation's failure.
+///   NOT_SUPPORTED where ranks of other nodes take part and MPI has less than MPI_THREAD_MULTIPLE.
 ///
 /// It waits by itself until the buffers of the other ranks are ready; no barrier is needed before it. Complete means
 /// that this rank's output is whole and its input may be reused; see BOXWISE_OPTION_EXIT_SYNC.

@@ -520,7 +520,8 @@ static int32_t fill(boxwise_boot_t *boot, duplicate_t *duplicate, char *detail, 
  *
  * - abi: BOXWISE_MPI_ABI as the caller knows it.
  * - comm_handle: points to an MPI_Comm, or with is_fortran to an int32_t, the handle that Fortran has.
- * - retired: the context of a table for this communicator in whose place all ranks want a new one; NULL on all otherwise.
+ * - retired: the context of a table for this communicator in whose place all ranks want a new one; on all, or NULL on
+ *   all.
  * - forget: called once with the context of the table, from within the call that frees the communicator, ends MPI
  *   or retires the context.
  * - boot: for one communicator it has the same context until that is retired. It is the caller's until its `release`.

@@ -8,6 +8,7 @@ use boxwise::{Boot, Communicator, Error, Options, Request, Reshape, Result, Side
 use common::boots::{ThreadBoot, group, group_on_nodes};
 use common::ranks::together;
 use std::ptr::null_mut;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Runs `play` on every rank of a new communicator, which `change` may have given another runtime.
@@ -53,6 +54,28 @@ fn execute(reshape: &Reshape, is_faulty: bool, stream: Option<&Stream>) -> Resul
 fn statuses<T>(results: &[Result<T>]) -> Vec<Status> {
     let status = |result: &Result<T>| result.as_ref().err().map_or(Status::Success, |error| error.status);
     results.iter().map(status).collect()
+}
+
+#[test]
+fn messages_are_given_back_unless_the_communicator_broke() {
+    for breaks in [false, true] {
+        let mut boots = group_on_nodes(&[0, 1]);
+        let held = Arc::default();
+        boots.iter_mut().for_each(|boot| boot.held = Arc::clone(&held));
+        let member = |boot: ThreadBoot| {
+            move || {
+                let rank = boot.rank();
+                let comm = Communicator::from_boot(Box::new(boot)).expect("a communicator");
+                let reshape = shift(&comm, Options { timeout_ms: 100, ..Options::default() }).expect("made");
+                // Alone, rank 0 waits in vain; the other hears of it in its next collective call.
+                let told = if rank == 0 || !breaks { execute(&reshape, false, None) } else { comm.barrier() };
+                assert_eq!(told.is_err(), breaks, "{told:?}");
+                assert!(breaks || reshape.methods() == 8, "all goes in messages");
+            }
+        };
+        together(boots.into_iter().map(member).collect());
+        assert_eq!(Arc::strong_count(&held), if breaks { 3 } else { 1 }, "breaks: {breaks}");
+    }
 }
 
 use Status::{InvalidArgument as Bad, Success as Good};

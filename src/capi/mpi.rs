@@ -138,12 +138,5 @@ unsafe extern "C" fn forget(context: *mut c_void) {
 /// Keeps the communicator no longer.
 fn retire(context: *const c_void) {
     let communicator = kept().remove(&(context as usize));
-    if let Some(communicator) = communicator
-        && communicator.0.wire.is_some()
-        && communicator.0.broken().is_some()
-    {
-        // Messages may still be on their way. If MPI freed the communicator that they belong to, it could give its number
-        // to another one, which would then receive them.
-        mem::forget(communicator);
-    }
+    drop(communicator);
 }

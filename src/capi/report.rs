@@ -19,12 +19,16 @@ pub enum boxwise_method {
     BOXWISE_METHOD_RING = 2,
     /// By the kernel's cross-memory copy from another process's plain memory.
     BOXWISE_METHOD_CROSS_MEMORY = 4,
+    /// In messages to and from ranks of other nodes.
+    BOXWISE_METHOD_MESSAGE = 8,
 }
 
 const _: () = {
     assert!(boxwise_method::BOXWISE_METHOD_DIRECT as u32 == METHODS[0].0);
     assert!(boxwise_method::BOXWISE_METHOD_RING as u32 == METHODS[1].0);
     assert!(boxwise_method::BOXWISE_METHOD_CROSS_MEMORY as u32 == METHODS[2].0);
+    assert!(boxwise_method::BOXWISE_METHOD_MESSAGE as u32 == METHODS[3].0);
+    assert!(METHODS.len() == 4);
 };
 
 /// Forms of the text that boxwise_describe gives.

@@ -245,6 +245,7 @@ pub unsafe extern "C" fn boxwise_get_size(handle: boxwise_handle_t, workspace_by
 /// - workspace: boxwise_get_size bytes that overlap neither of the two; not looked at when that is 0.
 /// - stream: NULL runs the operation before returning. A boxwise_stream_t queues it after what was queued before; the
 ///   buffers must stay as they are until boxwise_stream_synchronize, which also returns the operation's failure.
+///   NOT_SUPPORTED where ranks of other nodes take part and MPI has less than MPI_THREAD_MULTIPLE.
 ///
 /// It waits by itself until the buffers of the other ranks are ready; no barrier is needed before it. Complete means
 /// that this rank's output is whole and its input may be reused; see BOXWISE_OPTION_EXIT_SYNC.

@@ -40,6 +40,8 @@ pub struct Program {
     pub(super) remotes: Vec<RemoteCopies>,
     pub(super) keep: Vec<Kernel>,
     pub(super) exit_sync: ExitSync,
+    /// Whether it can run on the thread of a stream: not every runtime lets that send messages.
+    may_stream: bool,
     pub(super) bytes_in_all: usize,
     pub(super) team: Team,
     input: Placement,
@@ -101,17 +103,21 @@ impl Program {
             state.remote_flows = flows.collect::<Result<_>>()?;
             state.tally = Some(Tally::new(communicator, tags.outcomes()));
         }
+        // Peers read the workspace, which the next operation fills again.
+        let exit_sync = match schedule.options.in_place {
+            true => schedule.options.exit_sync.max(ExitSync::Input),
+            false => schedule.options.exit_sync,
+        };
+        let sends = !remotes.is_empty() || exit_sync == ExitSync::Everyone;
+        let may_stream = communicator.0.wire.as_ref().is_none_or(|wire| !sends || wire.messages().any_thread());
         Ok(Program {
             communicator: communicator.clone(),
             segment,
             peers,
             remotes,
             keep: schedule.keep.iter().map(|transfer| kernel(&transfer.nest)).collect(),
-            // Peers read the workspace, which the next operation fills again.
-            exit_sync: match schedule.options.in_place {
-                true => schedule.options.exit_sync.max(ExitSync::Input),
-                false => schedule.options.exit_sync,
-            },
+            exit_sync,
+            may_stream,
             bytes_in_all,
             team: Team::new(schedule.options.threads)?,
             input: request.input,
@@ -141,8 +147,8 @@ impl Program {
     /// the peers are told, and the fault comes back.
     pub fn start(self: &Arc<Self>, buffers: Result<Buffers>, stream: Option<&Stream>) -> Result<()> {
         let buffers = buffers.and_then(|buffers| self.check(&buffers).map(|()| buffers));
-        let (buffers, stream) = match (stream, self.streams_allowed()) {
-            (Some(_), Err(error)) => (buffers.and(Err(error)), None),
+        let (buffers, stream) = match stream {
+            Some(_) if !self.may_stream => (buffers.and(Err(self.needs_any_thread())), None),
             _ => (buffers, stream),
         };
         let operation = self.given.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
@@ -156,21 +162,15 @@ impl Program {
         }
     }
 
-    /// Whether this plan can run on the thread of a stream.
-    fn streams_allowed(&self) -> Result<()> {
-        let inner = &*self.communicator.0;
-        let sends = !self.remotes.is_empty() || self.exit_sync == ExitSync::Everyone;
-        match inner.wire.as_ref().filter(|wire| sends && !wire.messages().any_thread()) {
-            None => Ok(()),
-            Some(_) => Err(Error::new(
-                Status::NotSupported,
-                format!(
-                    "rank {}: a stream's own thread cannot send to other nodes here; initialise MPI with \
-                     MPI_THREAD_MULTIPLE (a boot table: any_thread = 1), or pass stream NULL",
-                    inner.rank
-                ),
-            )),
-        }
+    fn needs_any_thread(&self) -> Error {
+        Error::new(
+            Status::NotSupported,
+            format!(
+                "rank {}: a stream's own thread cannot send to other nodes here; initialise MPI with \
+                 MPI_THREAD_MULTIPLE (a boot table: any_thread = 1), or pass stream NULL",
+                self.communicator.rank()
+            ),
+        )
     }
 
     fn check(&self, buffers: &Buffers) -> Result<()> {

@@ -16,13 +16,16 @@ pub struct RemoteCopies {
     pub rank: usize,
     receive: Direction,
     send: Direction,
+    /// How many pieces come in an operation.
+    pieces_received: usize,
 }
 
 impl RemoteCopies {
     /// Chooses kernels and pieces for messages among `size` ranks.
     pub fn new(peer: &PeerTransfers, size: usize, kernel: impl Fn(&LoopNest) -> Kernel) -> RemoteCopies {
         let direction = |transfers: &[Transfer]| Direction::new(transfers, lane_piece_bytes(size), &kernel);
-        RemoteCopies { rank: peer.rank, receive: direction(&peer.receive), send: direction(&peer.send) }
+        let (receive, send) = (direction(&peer.receive), direction(&peer.send));
+        RemoteCopies { rank: peer.rank, pieces_received: receive.load().0, receive, send }
     }
 
     /// The lane for them.
@@ -73,7 +76,7 @@ impl<'a> RemoteStep<'a> {
     ) -> Result<RemoteStep<'a>> {
         for (peer, flow) in program.remotes.iter().zip(&mut *flows) {
             (flow.receive, flow.send, flow.flushed) = (peer.receive.first(), peer.send.first(), false);
-            flow.lane.start(peer.receive.load().0)?;
+            flow.lane.start(peer.pieces_received)?;
         }
         let finished = flows.is_empty();
         Ok(RemoteStep { program, buffers, flows, failure: None, finished })

@@ -194,7 +194,13 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if self.process != std::process::id() {
+        let is_rank = self.process == std::process::id();
+        if !is_rank || self.node.control.cause() != 0 {
+            // Never given back to the runtime: a forked child has no say in it, and messages of a broken communicator
+            // may still be on their way, which the runtime could deliver to the next one in its place.
+            std::mem::forget(self.wire.take());
+        }
+        if !is_rank {
             return;
         }
         self.node.control.member(self.node.member).left.store(1, Ordering::Release);

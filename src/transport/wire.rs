@@ -87,13 +87,13 @@ impl Wire {
                 let receiving = Receiving::start(self, from, EXCHANGE_TAG, most)?;
                 Ok(Round { receiving, sending: Sending::start(self, to, EXCHANGE_TAG, out)?, size })
             })();
-            let mut round = started.and_then(|mut round| inner.wait(bell, patience, &mut round).map(|()| round));
-            if let Err(error) = &mut round
-                && error.status == Status::Transport
-            {
-                inner.give_up(Cause::Failed, rank);
-            }
-            let got = round?.receiving.into_bytes();
+            let round = started.and_then(|mut round| inner.wait(bell, patience, &mut round).map(|()| round));
+            let failed = |error: &Error| {
+                if error.status == Status::Transport {
+                    inner.give_up(Cause::Failed, rank);
+                }
+            };
+            let got = round.inspect_err(failed)?.receiving.into_bytes();
             let (head, rest) = got.split_at_checked(size_of::<Head>()).unwrap_or_default();
             match bytemuck::try_pod_read_unaligned::<Head>(head) {
                 Ok(Head { call: theirs, odd: NONE, .. }) if theirs == call as u32 && rest.len() == count * length => {

@@ -23,6 +23,8 @@ pub struct ThreadBoot {
     pub any_thread: bool,
     /// How many messages this rank can send before the runtime fails.
     pub sends_left: u64,
+    /// Held by the messages until the library gives them back.
+    pub held: Arc<()>,
 }
 
 /// The members of a new group on one node.
@@ -47,6 +49,7 @@ fn members(nodes: &[usize], post: Option<Arc<Mutex<PostOffice>>>) -> Vec<ThreadB
         most_tag: 32767,
         any_thread: true,
         sends_left: u64::MAX,
+        held: Arc::default(),
     };
     nodes.iter().enumerate().map(member).collect()
 }
@@ -81,7 +84,7 @@ impl Boot for ThreadBoot {
     fn into_messages(self: Box<Self>) -> Option<Box<dyn Messages>> {
         let sends_left = AtomicU64::new(self.sends_left);
         let (most_tag, any_thread) = (self.most_tag, self.any_thread);
-        Some(Box::new(Mail { rank: self.rank, post: self.post?, most_tag, any_thread, sends_left }))
+        Some(Box::new(Mail { rank: self.rank, post: self.post?, most_tag, any_thread, sends_left, _held: self.held }))
     }
 }
 
@@ -142,6 +145,7 @@ struct Mail {
     most_tag: i32,
     any_thread: bool,
     sends_left: AtomicU64,
+    _held: Arc<()>,
 }
 
 impl Messages for Mail {

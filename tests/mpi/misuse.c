@@ -32,7 +32,7 @@ static void on_error(MPI_Comm *failed, int *code, ...)
     (void)failed, (void)code;
 }
 
-/* The handler of errors, and our duplicate of the parent does not take over what the program promises of its messages. */
+/* The handler of errors is the program's. */
 static void parent_stays_as_it_was(void)
 {
     MPI_Errhandler handler, seen;
