@@ -13,6 +13,12 @@ use crate::transport::{Cause, Operation, Pending, Post, Progress, Reach, Reader}
 /// The longest copy after which messages are looked after.
 const UNATTENDED_BYTES: usize = 4 << 20;
 
+/// Bytes of what stays that are copied at a time between the pieces for others: what a processor fetched for one has
+/// then often brought the other, where both are parts of the same rows. Several threads need more to share.
+pub fn kept_piece_bytes(threads: u32) -> usize {
+    if threads > 1 { UNATTENDED_BYTES } else { 128 << 10 }
+}
+
 /// The copies between this rank and one peer of its node.
 #[derive(Debug)]
 pub struct PeerCopies {
@@ -90,6 +96,13 @@ impl Flow {
     }
 }
 
+impl Flows {
+    /// Whether this rank itself still has to copy, either way.
+    fn is_active(&self) -> bool {
+        self.receive.is_active() || self.send.is_active()
+    }
+}
+
 /// One operation under way.
 pub struct Step<'a> {
     program: &'a Program,
@@ -98,8 +111,8 @@ pub struct Step<'a> {
     buffers: Buffers,
     flows: &'a mut [Flows],
     remote: RemoteStep<'a>,
-    /// What this rank keeps has been copied.
-    kept: bool,
+    /// What comes next of what this rank keeps.
+    keep: Option<Cursor>,
     /// The peers have been told that this rank touches nothing of theirs any more.
     done: bool,
     failure: Option<Failure>,
@@ -125,7 +138,7 @@ impl<'a> Step<'a> {
             buffers,
             flows,
             remote,
-            kept: false,
+            keep: program.keep.first(),
             done: false,
             failure: None,
             moved: false,
@@ -255,6 +268,23 @@ impl<'a> Step<'a> {
         Ok(())
     }
 
+    /// Copies what stays: a piece of it, or all that is left when there is nothing to do for others.
+    fn copy_kept(&mut self) {
+        let Program { keep, team, bytes_in_all, .. } = self.program;
+        let is_busy = !self.remote.is_finished() || self.flows.iter().any(Flows::is_active);
+        while let Some(cursor) = self.keep {
+            let kernel = Kernel::new(keep.piece(cursor), *bytes_in_all);
+            let src = self.program.own_source(&self.buffers);
+            // SAFETY: `check` saw that both buffers are there and apart; the caller vouches for their lengths.
+            unsafe { team.run(&kernel, *bytes_in_all, self.buffers.output, src) };
+            self.keep = keep.after(cursor);
+            if is_busy {
+                break;
+            }
+        }
+        self.moved = true;
+    }
+
     /// Copies, and looks after the messages meanwhile: they move only while they are asked for.
     ///
     /// # Safety
@@ -339,17 +369,11 @@ impl Pending for Step<'_> {
         // Messages first: they are under way while this rank copies.
         self.moved = self.remote.visit()?;
         let mut finished = self.visit_peers()?;
-        if !self.kept {
-            self.kept = true;
-            for kernel in &self.program.keep {
-                let src = self.program.own_source(&self.buffers);
-                // SAFETY: `check` saw that both buffers are there and apart; the caller vouches for their lengths.
-                unsafe { self.copy(kernel, self.buffers.output, src) }?;
-            }
-            finished = self.visit_peers()?;
+        if self.keep.is_some() {
+            self.copy_kept();
+            finished = false;
         }
-        let active = |flows: &Flows| flows.receive.is_active() || flows.send.is_active();
-        if !self.done && !self.flows.iter().any(active) {
+        if !self.done && !self.flows.iter().any(Flows::is_active) {
             self.done = true;
             let own = self.program.communicator.0.node.member;
             self.program.segment.slot(own).set_done(self.operation);

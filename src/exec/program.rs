@@ -1,6 +1,7 @@
 //! A made plan, ready to run: kernels for every transfer, the segment shared with the peers, and the order of turns.
 
-use super::peer::{Flows, PeerCopies, Step};
+use super::direction::Direction;
+use super::peer::{Flows, PeerCopies, Step, kept_piece_bytes};
 use super::remote::{RemoteCopies, RemoteFlow, RemoteStep};
 use super::stream::{Job, Stream};
 use super::team::Team;
@@ -38,7 +39,8 @@ pub struct Program {
     pub(super) peers: Vec<PeerCopies>,
     /// Those of other nodes.
     pub(super) remotes: Vec<RemoteCopies>,
-    pub(super) keep: Vec<Kernel>,
+    /// What stays on this rank.
+    pub(super) keep: Direction,
     pub(super) exit_sync: ExitSync,
     /// Whether it can run on the thread of a stream: not every runtime lets that send messages.
     may_stream: bool,
@@ -115,7 +117,7 @@ impl Program {
             segment,
             peers,
             remotes,
-            keep: schedule.keep.iter().map(|transfer| kernel(&transfer.nest)).collect(),
+            keep: Direction::new(&schedule.keep, kept_piece_bytes(schedule.options.threads), kernel),
             exit_sync,
             may_stream,
             bytes_in_all,

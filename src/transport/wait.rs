@@ -46,27 +46,20 @@ pub fn patience(timeout_ms: u64) -> Patience {
 impl Inner {
     /// Returns when nothing is pending any more, or with the reason why it never will be.
     pub fn wait(&self, bell: &Bell, patience: Patience, pending: &mut impl Pending) -> Result<()> {
-        for _ in 0..self.node.spins {
-            if pending.progress()? == Progress::Finished {
-                return Ok(());
-            }
-            std::hint::spin_loop();
-        }
         let mut last_moved = Instant::now();
         let mut last_look = last_moved;
         loop {
-            let nap = if pending.needs_polling() { polling_nap(last_moved.elapsed()) } else { LOOK };
-            let mut outcome = Ok(Progress::Idle);
-            if nap.is_zero() {
-                std::thread::yield_now();
-            } else {
-                bell.sleep_unless(nap, || {
-                    outcome = pending.progress();
-                    outcome != Ok(Progress::Idle)
-                });
-            }
+            let mut outcome = self.spin(pending);
             if outcome == Ok(Progress::Idle) {
-                outcome = pending.progress();
+                let nap = if pending.needs_polling() { polling_nap(last_moved.elapsed()) } else { LOOK };
+                if nap.is_zero() {
+                    std::thread::yield_now();
+                } else {
+                    bell.sleep_unless(nap, || {
+                        outcome = pending.progress();
+                        outcome != Ok(Progress::Idle)
+                    });
+                }
             }
             let now = Instant::now();
             match outcome? {
@@ -94,6 +87,17 @@ impl Inner {
                 return Err(self.time_out(pending));
             }
         }
+    }
+
+    /// Looks again and again for a while: a peer that is at work is not long in coming.
+    fn spin(&self, pending: &mut impl Pending) -> Result<Progress> {
+        for _ in 0..self.node.spins {
+            match pending.progress()? {
+                Progress::Idle => std::hint::spin_loop(),
+                progress => return Ok(progress),
+            }
+        }
+        Ok(Progress::Idle)
     }
 
     fn time_out(&self, pending: &impl Pending) -> Error {
