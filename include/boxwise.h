@@ -248,18 +248,22 @@ typedef struct boxwise_boot_t {
     /// Starts to receive a message of at most `bytes` bytes from rank `peer`. Does not block.
     int32_t (*irecv)(void *context, int32_t peer, int32_t tag, void *data, size_t bytes, uint64_t *request);
     /// Sets `complete` to 1 when the message is complete, else to 0. When it is complete the request is gone, and
-    /// `bytes` receives the length of the message (of one that was sent: any value). Does not block.
+    /// `bytes` receives the length of the message (of one that was sent: any value). Does not block. After a failure
+    /// `request` is what `cancel` takes.
     int32_t (*test)(void *context, uint64_t *request, int32_t *complete, size_t *bytes);
-    /// Ends a receive that is not complete: when it returns, the request is gone and its memory not touched any more.
+    /// Ends a receive that `test` has not called complete: when it returns 0, the request is gone and its memory not
+    /// touched any more. It must not wait for other ranks; where a receive cannot be ended it returns a failure, and
+    /// its memory is never used again.
     int32_t (*cancel)(void *context, uint64_t *request);
     /// Sets `peer` to a rank from which a message with this tag waits that no irecv has taken, or to -1.
     int32_t (*probe)(void *context, int32_t tag, int32_t *peer);
-    /// The table and its context are not used any more. May be NULL.
+    /// The table and its context are not used any more; called once, also where the table is refused. Never called
+    /// after the communicator broke (BOXWISE_ERROR_PEER_LOST, _TIMEOUT): messages may be under way then. May be NULL.
     void (*release)(void *context);
     /// Writes the text of a number that one of the functions returned, with its NUL, into `text` of `capacity` bytes.
     /// May be NULL.
     void (*error_text)(void *context, int32_t code, char *text, size_t capacity);
-    /// The largest tag, at least 32767.
+    /// The largest tag, at least 32767. The least of all ranks is the limit.
     int32_t most_tag;
     /// 1 if any thread may call isend, irecv, test, cancel and probe, also several at once; else 0.
     int32_t any_thread;

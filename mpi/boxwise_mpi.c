@@ -49,6 +49,9 @@ enum { TEXT_BYTES = 16384, VERSION_SHOWN = 100 };
 /* What the functions of the table return beside MPI's own codes, which are positive. */
 enum { MPI_IS_OVER = -1, OTHER_THREAD = -2, TOO_LONG = -3 };
 
+/* How long to wait for MPI to end a receive. */
+#define CANCEL_SECONDS 0.1
+
 /* A duplicate of a communicator; the context of the tables. */
 typedef struct duplicate {
     MPI_Comm comm; /* MPI_COMM_NULL when MPI ended before the last reference */
@@ -229,11 +232,12 @@ static int32_t cancel(void *context, uint64_t *request)
     /* A message that failed is gone already. */
     if (cancelled == MPI_REQUEST_NULL)
         return 0;
-    const int code = MPI_Cancel(&cancelled), waited = MPI_Wait(&cancelled, MPI_STATUS_IGNORE);
+    int code = MPI_Cancel(&cancelled), is_complete = 0;
+    /* A long message that has met its receive is complete only once its sender, which may be gone, goes on. */
+    for (const double end = MPI_Wtime() + CANCEL_SECONDS; code == MPI_SUCCESS && !is_complete && MPI_Wtime() < end;)
+        code = MPI_Test(&cancelled, &is_complete, MPI_STATUS_IGNORE);
     memcpy(request, &cancelled, sizeof cancelled);
-    if (cancelled == MPI_REQUEST_NULL)
-        return 0;
-    return code != MPI_SUCCESS ? code : waited;
+    return cancelled == MPI_REQUEST_NULL ? 0 : code != MPI_SUCCESS ? code : MPI_ERR_PENDING;
 }
 
 static int32_t probe(void *context, int32_t tag, int32_t *peer)

@@ -5,10 +5,11 @@ mod common;
 
 use boxwise::plan::ExitSync;
 use boxwise::{Boot, Communicator, Error, Options, Request, Reshape, Result, Side, Status, Stream};
-use common::boots::{ThreadBoot, group, group_on_nodes};
+use common::boots::{Faults, ThreadBoot, group, group_on_nodes};
 use common::ranks::together;
 use std::ptr::null_mut;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Runs `play` on every rank of a new communicator, which `change` may have given another runtime.
@@ -141,6 +142,94 @@ fn a_rank_that_leaves_is_missed_on_its_node_and_then_on_the_others() {
 }
 
 #[test]
+fn a_rank_that_has_finished_may_leave_before_the_others() {
+    for late_send in 0..14 {
+        let late = |boot: &mut ThreadBoot| boot.late_send = (boot.rank() == 2).then_some(late_send);
+        let seen = on_nodes(&[0, 0, 1, 1], late, |comm| comm.barrier());
+        assert_eq!(statuses(&seen), [Good; 4], "barrier, late send {late_send}");
+        let seen = on_nodes(&[0, 0, 1, 1], late, |comm| {
+            let reshape = shift(&comm, Options { exit_sync: ExitSync::Everyone, ..Options::default() })?;
+            execute(&reshape, false, None)
+        });
+        assert_eq!(statuses(&seen), [Good; 4], "exit sync 2, late send {late_send}");
+    }
+}
+
+/// Ranks 0 and `other` swap what they hold; the rest hold nothing.
+fn swap(communicator: &Communicator, other: usize) -> Result<Reshape> {
+    let place = |first: bool| if first { ([0], [3000]) } else { ([3000], [6000]) };
+    let (held, wanted) = match communicator.rank() {
+        0 => (place(true), place(false)),
+        rank if rank == other => (place(false), place(true)),
+        _ => (([0], [0]), ([0], [0])),
+    };
+    fn side((lower, upper): &([i64; 1], [i64; 1])) -> Side<'_> {
+        Side { lower, upper, strides: None }
+    }
+    Reshape::make(communicator, Request::describe(4, side(&held), side(&wanted)), &Options::default())
+}
+
+fn execute_swap(reshape: &Reshape) -> Result<()> {
+    let (input, mut output) = (vec![1u32; 3000], vec![0u32; 3000]);
+    // SAFETY: both arrays hold their boxes.
+    unsafe { reshape.exec(output.as_mut_ptr().cast(), input.as_ptr().cast(), null_mut(), None) }
+}
+
+#[test]
+fn a_plan_s_peers_hear_of_the_end_wherever_they_are() {
+    for other in 1..6 {
+        let boots = group_on_nodes(&[0, 1, 2, 3, 4, 5]);
+        let ended = AtomicUsize::new(0);
+        let ended = &ended;
+        let member = |boot: ThreadBoot| {
+            move || {
+                let (rank, faults) = (boot.rank(), Arc::clone(&boot.faults));
+                let comm = Communicator::from_boot(Box::new(boot))?;
+                let reshape = swap(&comm, other)?;
+                if rank != 0 && rank != other {
+                    // Does nothing meanwhile, so passes nothing on.
+                    while ended.load(Relaxed) < 2 {
+                        std::thread::sleep(Duration::from_millis(5));
+                    }
+                    return Ok(());
+                }
+                faults.receive.store(rank == 0, Relaxed);
+                let told = execute_swap(&reshape);
+                faults.receive.store(false, Relaxed);
+                ended.fetch_add(1, Relaxed);
+                told
+            }
+        };
+        let seen = statuses(&together(boots.into_iter().map(member).collect()));
+        assert_eq!((seen[0], seen[other]), (Status::Transport, Status::PeerLost), "{seen:?}");
+    }
+}
+
+#[test]
+fn who_cannot_tell_of_the_end_tells_it_later() {
+    for ends_by_a_call in [true, false] {
+        let member = |boot: ThreadBoot| {
+            move || {
+                let (rank, faults) = (boot.rank(), Arc::clone(&boot.faults));
+                let comm = Communicator::from_boot(Box::new(boot))?;
+                let reshape = shift(&comm, Options::default())?;
+                faults.send.store(rank == 0, Relaxed);
+                let told = execute(&reshape, false, None);
+                faults.send.store(false, Relaxed);
+                if ends_by_a_call {
+                    assert!(rank != 0 || comm.barrier().is_err());
+                    // Nothing ends before the other has heard of it.
+                    std::mem::forget((comm, reshape));
+                }
+                told
+            }
+        };
+        let seen = together(group_on_nodes(&[0, 1]).into_iter().map(member).collect());
+        assert_eq!(statuses(&seen), [Status::Transport, Status::PeerLost], "{seen:?}");
+    }
+}
+
+#[test]
 fn different_calls_that_meet_are_told_and_can_go_on() {
     for nodes in [&[0, 1][..], &[0, 1, 2], &[0, 0, 1], &[0, 1, 2, 3, 4, 5, 6]] {
         for guilty in 0..nodes.len() {
@@ -206,6 +295,31 @@ fn several_nodes_need_messages() {
 }
 
 #[test]
+fn one_rank_without_messages_is_told_to_all() {
+    for silent in 0..3 {
+        let mut boots = group_on_nodes(&[0, 1, 1]);
+        boots[silent].silence();
+        let member = |boot: ThreadBoot| move || Communicator::from_boot(Box::new(boot)).map(drop);
+        let seen = together(boots.into_iter().map(member).collect());
+        assert_eq!(statuses(&seen), [Status::NotSupported; 3]);
+        let named = format!("rank {silent} has none");
+        assert!(
+            seen.iter().all(|result| result.as_ref().is_err_and(|error| error.detail.contains(&named))),
+            "{seen:?}"
+        );
+    }
+}
+
+#[test]
+fn the_least_of_all_largest_tags_counts() {
+    let different = |boot: &mut ThreadBoot| boot.most_tag = 9 + 6 * boot.rank() as i32;
+    let seen = on_nodes(&[0, 1], different, |comm| {
+        (0..10).try_for_each(|_| execute(&shift(&comm, Options::default())?, false, None))
+    });
+    assert_eq!(statuses(&seen), [Good; 2], "{seen:?}");
+}
+
+#[test]
 fn a_stream_needs_messages_from_any_thread() {
     let main_only = |boot: &mut ThreadBoot| boot.any_thread = false;
     let seen = on_nodes(&[0, 1, 1], main_only, |comm| {
@@ -223,18 +337,56 @@ fn a_stream_needs_messages_from_any_thread() {
 #[test]
 fn a_runtime_that_fails_leaves_nobody_waiting() {
     for sends in [0, 1, 3, 8, 21] {
-        for nodes in [&[0, 1, 2][..], &[0, 1, 1]] {
-            let seen = on_nodes(
-                nodes,
-                |boot| boot.sends_left = if boot.rank() == 1 { sends } else { u64::MAX },
-                |comm| {
-                    let options = Options { timeout_ms: 1000, exit_sync: ExitSync::Everyone, ..Options::default() };
-                    let reshape = shift(&comm, options)?;
-                    (0..50).try_for_each(|_| execute(&reshape, false, None))
-                },
-            );
+        // Alone on its node the rank can tell nobody; else the one beside it does.
+        for (nodes, timeout_ms) in [(&[0, 1, 2], 1000), (&[0, 1, 1], 0)] {
+            let fails = |boot: &mut ThreadBoot| boot.sends_left = if boot.rank() == 1 { sends } else { u64::MAX };
+            let seen = on_nodes(nodes, fails, |comm| {
+                let options = Options { timeout_ms, exit_sync: ExitSync::Everyone, ..Options::default() };
+                let reshape = shift(&comm, options)?;
+                (0..50).try_for_each(|_| execute(&reshape, false, None))
+            });
             assert_eq!(statuses(&seen)[1], Status::Transport, "{seen:?}");
             assert!(seen.iter().all(Result::is_err), "{seen:?}");
+        }
+    }
+}
+
+/// Sets a fault of a rank.
+type Breaks = fn(&Faults);
+
+#[test]
+fn a_fault_in_any_call_of_the_runtime_is_told_to_all_and_no_request_is_used_twice() {
+    let breaks: [Breaks; 4] = [
+        |faults| faults.receive.store(true, Relaxed),
+        |faults| faults.test.store(true, Relaxed),
+        |faults| [&faults.test, &faults.cancel].map(|fault| fault.store(true, Relaxed)).into_iter().collect(),
+        |faults| [&faults.receive, &faults.cancel].map(|fault| fault.store(true, Relaxed)).into_iter().collect(),
+    ];
+    for breaks in breaks {
+        for nodes in [&[0, 1, 2][..], &[0, 1, 1]] {
+            for in_barrier in [false, true] {
+                let member = |boot: ThreadBoot| {
+                    move || {
+                        let (rank, faults) = (boot.rank(), Arc::clone(&boot.faults));
+                        let comm = Communicator::from_boot(Box::new(boot))?;
+                        let reshape = shift(&comm, Options { exit_sync: ExitSync::Everyone, ..Options::default() })?;
+                        execute(&reshape, false, None)?;
+                        if rank == 1 {
+                            breaks(&faults);
+                        }
+                        match in_barrier {
+                            true => comm.barrier(),
+                            false => execute(&reshape, false, None),
+                        }
+                    }
+                };
+                let seen = together(group_on_nodes(nodes).into_iter().map(member).collect());
+                let [first, guilty, last] = statuses(&seen)[..] else { unreachable!("three ranks") };
+                assert_eq!(guilty, Status::Transport, "{nodes:?} {in_barrier} {seen:?}");
+                // A rank that has all that it needs for a barrier is through.
+                let lost = |status| status == Status::PeerLost || in_barrier && status == Good;
+                assert!(lost(first) && lost(last), "{nodes:?} {in_barrier} {seen:?}");
+            }
         }
     }
 }

@@ -63,20 +63,24 @@ pub struct boxwise_boot_t {
         ) -> i32,
     >,
     /// Sets `complete` to 1 when the message is complete, else to 0. When it is complete the request is gone, and
-    /// `bytes` receives the length of the message (of one that was sent: any value). Does not block.
+    /// `bytes` receives the length of the message (of one that was sent: any value). Does not block. After a failure
+    /// `request` is what `cancel` takes.
     pub test: Option<
         unsafe extern "C" fn(context: *mut c_void, request: *mut u64, complete: *mut i32, bytes: *mut usize) -> i32,
     >,
-    /// Ends a receive that is not complete: when it returns, the request is gone and its memory not touched any more.
+    /// Ends a receive that `test` has not called complete: when it returns 0, the request is gone and its memory not
+    /// touched any more. It must not wait for other ranks; where a receive cannot be ended it returns a failure, and
+    /// its memory is never used again.
     pub cancel: Option<unsafe extern "C" fn(context: *mut c_void, request: *mut u64) -> i32>,
     /// Sets `peer` to a rank from which a message with this tag waits that no irecv has taken, or to -1.
     pub probe: Option<unsafe extern "C" fn(context: *mut c_void, tag: i32, peer: *mut i32) -> i32>,
-    /// The table and its context are not used any more. May be NULL.
+    /// The table and its context are not used any more; called once, also where the table is refused. Never called
+    /// after the communicator broke (BOXWISE_ERROR_PEER_LOST, _TIMEOUT): messages may be under way then. May be NULL.
     pub release: Option<unsafe extern "C" fn(context: *mut c_void)>,
     /// Writes the text of a number that one of the functions returned, with its NUL, into `text` of `capacity` bytes.
     /// May be NULL.
     pub error_text: Option<unsafe extern "C" fn(context: *mut c_void, code: i32, text: *mut c_char, capacity: usize)>,
-    /// The largest tag, at least 32767.
+    /// The largest tag, at least 32767. The least of all ranks is the limit.
     pub most_tag: i32,
     /// 1 if any thread may call isend, irecv, test, cancel and probe, also several at once; else 0.
     pub any_thread: i32,
@@ -84,6 +88,10 @@ pub struct boxwise_boot_t {
 
 /// The size of the table in version 0.1.0, before it had messages.
 const LEAST_BYTES: usize = mem::offset_of!(boxwise_boot_t, isend);
+
+fn wrong<T>(what: String) -> Result<T> {
+    Err(Error::invalid_argument(format!("boxwise_boot_t: {what}")))
+}
 
 /// A boot table whose members were checked; released on drop.
 #[derive(Debug)]
@@ -126,7 +134,6 @@ impl CheckedBoot {
         }
         // SAFETY: the table has at least its first member. Unaligned, because a void pointer may be.
         let struct_size = unsafe { boot.cast::<usize>().read_unaligned() };
-        let wrong = |what: String| Err(Error::invalid_argument(format!("boxwise_boot_t: {what}")));
         if struct_size < LEAST_BYTES {
             return wrong(format!("struct_size is {struct_size}, must be at least {LEAST_BYTES}"));
         }
@@ -137,6 +144,15 @@ impl CheckedBoot {
             ptr::copy_nonoverlapping(boot.cast::<u8>(), (&raw mut table).cast(), bytes);
             table
         };
+        CheckedBoot::check(table).inspect_err(|_| {
+            if let Some(release) = table.release {
+                // SAFETY: the caller vouched for the function, and nobody uses the table.
+                unsafe { release(table.context) };
+            }
+        })
+    }
+
+    fn check(table: boxwise_boot_t) -> Result<CheckedBoot> {
         let (Ok(rank), Ok(size)) = (usize::try_from(table.rank), usize::try_from(table.size)) else {
             return wrong(format!("rank is {} of {}, neither may be negative", table.rank, table.size));
         };
@@ -215,6 +231,10 @@ impl Boot for CheckedBoot {
         self.outcome("barrier", returned)
     }
 
+    fn most_tag(&self) -> Option<i32> {
+        self.messages.map(|_| self.table.most_tag)
+    }
+
     fn into_messages(self: Box<Self>) -> Option<Box<dyn Messages>> {
         if self.messages.is_some() { Some(self) } else { None }
     }
@@ -255,10 +275,6 @@ impl Messages for CheckedBoot {
         // SAFETY: `new`'s caller vouched for the function.
         let returned = unsafe { (self.messages().probe)(self.table.context, tag, &mut peer) };
         self.outcome("probe", returned).map(|()| usize::try_from(peer).ok().filter(|&peer| peer < self.size))
-    }
-
-    fn most_tag(&self) -> i32 {
-        self.table.most_tag
     }
 
     fn any_thread(&self) -> bool {

@@ -3,7 +3,7 @@
 use super::boot::{CheckedBoot, boxwise_boot_t};
 use super::boundary::null;
 use crate::error::{Error, Result, Status, catch_panic};
-use crate::transport::{Boot, Communicator, with_mpi_plugin};
+use crate::transport::{Boot, Cause, Communicator, with_mpi_plugin};
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -74,13 +74,18 @@ pub unsafe fn from_handle(comm_handle: *const c_void, is_fortran: bool) -> Resul
     let mut all = vec![0; boot.size()];
     boot.allgather(&[found as u8], &mut all)?;
     let all_are = |found: Found| all.iter().all(|other| *other == found as u8);
-    if let Some(communicator) = mine
+    if let Some(communicator) = &mine
         && all_are(Found::Usable)
     {
-        return Ok(communicator);
+        return Ok(communicator.clone());
     }
     if all_are(Found::Nothing) {
         return form(context, boot);
+    }
+    if let Some(communicator) = mine {
+        // On all ranks it ends as one that broke: messages of it may be on their way.
+        let other = all.iter().position(|other| *other != Found::Usable as u8).unwrap_or(0);
+        communicator.0.give_up(Cause::Failed, other);
     }
     retire(context);
     let (context, boot) = table(context)?;

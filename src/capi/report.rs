@@ -5,7 +5,7 @@ use super::handle;
 use super::reshape::{Handle, boxwise_backend, boxwise_handle_t};
 use super::status::boxwise_status_t;
 use crate::error::{Error, Result};
-use crate::exec::METHODS;
+use crate::exec::{self, METHODS};
 use crate::plan::Format;
 use std::ffi::c_char;
 use std::{mem, ptr};
@@ -24,10 +24,10 @@ pub enum boxwise_method {
 }
 
 const _: () = {
-    assert!(boxwise_method::BOXWISE_METHOD_DIRECT as u32 == METHODS[0].0);
-    assert!(boxwise_method::BOXWISE_METHOD_RING as u32 == METHODS[1].0);
-    assert!(boxwise_method::BOXWISE_METHOD_CROSS_MEMORY as u32 == METHODS[2].0);
-    assert!(boxwise_method::BOXWISE_METHOD_MESSAGE as u32 == METHODS[3].0);
+    assert!(boxwise_method::BOXWISE_METHOD_DIRECT as u32 == exec::DIRECT);
+    assert!(boxwise_method::BOXWISE_METHOD_RING as u32 == exec::RING);
+    assert!(boxwise_method::BOXWISE_METHOD_CROSS_MEMORY as u32 == exec::CROSS_MEMORY);
+    assert!(boxwise_method::BOXWISE_METHOD_MESSAGE as u32 == exec::MESSAGE);
     assert!(METHODS.len() == 4);
 };
 

@@ -14,5 +14,17 @@ pub use program::{Buffers, Program};
 pub use stream::Stream;
 
 /// How data moves between ranks, as callers see it: bits of a mask, and words.
-pub const METHODS: [(u32, &str); 4] =
-    [(1, "shared memory"), (2, "rings"), (4, "cross-memory attach"), (8, "messages between nodes")];
+pub const METHODS: [(u32, &str); 4] = [
+    (DIRECT, "shared memory"),
+    (RING, "rings"),
+    (CROSS_MEMORY, "cross-memory attach"),
+    (MESSAGE, "messages between nodes"),
+];
+/// One end reads or writes the other's memory.
+pub const DIRECT: u32 = 1;
+/// Both copy, through a ring in shared memory.
+pub const RING: u32 = 2;
+/// The receiver reads through the kernel.
+pub const CROSS_MEMORY: u32 = 4;
+/// Between nodes.
+pub const MESSAGE: u32 = 8;

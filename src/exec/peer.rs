@@ -1,9 +1,9 @@
 //! One operation with all peers of this node: how the data moves between each pair, and how far it has got.
 
-use super::METHODS;
 use super::direction::{Cursor, Direction};
 use super::program::{Buffers, Failure, Program};
 use super::remote::RemoteStep;
+use super::{CROSS_MEMORY, DIRECT, RING};
 use crate::copy::Kernel;
 use crate::error::{Error, Result, Status};
 use crate::geometry::LoopNest;
@@ -57,14 +57,13 @@ pub enum Method {
 }
 
 impl Method {
-    /// Its bit in the mask.
+    /// Its bit in the mask of [`super::METHODS`].
     fn bit(self) -> u32 {
-        let (bit, _) = match self {
-            Method::Pull | Method::Push => METHODS[0],
-            Method::Ring => METHODS[1],
-            Method::CrossMemory => METHODS[2],
-        };
-        bit
+        match self {
+            Method::Pull | Method::Push => DIRECT,
+            Method::Ring => RING,
+            Method::CrossMemory => CROSS_MEMORY,
+        }
     }
 }
 
@@ -151,7 +150,7 @@ impl<'a> Step<'a> {
         self.failure.or(self.remote.failure())
     }
 
-    /// How data moved: a mask of the bits of [`METHODS`].
+    /// How data moved: a mask of the bits of [`super::METHODS`].
     pub fn methods(&self) -> u32 {
         self.methods | self.remote.methods()
     }

@@ -77,6 +77,8 @@ struct State {
     remote_flows: Vec<RemoteFlow>,
     /// Where every rank learns how the operation ended on all, if some are on other nodes.
     tally: Option<Tally>,
+    /// The peers of other nodes know that the communicator is broken.
+    told: bool,
 }
 
 impl Program {
@@ -230,6 +232,7 @@ impl Program {
         });
         if self.communicator.0.broken().is_some() {
             self.withdraw(operation);
+            state.told = state.told || self.tell_remotes();
             // No message may touch the buffers any more.
             state.remote_flows.iter_mut().for_each(RemoteFlow::abandon);
         }
@@ -269,7 +272,7 @@ impl Program {
             }
         };
         slot.post(operation, &post);
-        let State { flows, remote_flows, tally } = state;
+        let State { flows, remote_flows, tally, .. } = state;
         let buffers_or_status = buffers.as_ref().copied().map_err(|error| error.status);
         let mut remote = RemoteStep::start(self, buffers_or_status, remote_flows)?;
         let failure = match buffers {
@@ -299,6 +302,13 @@ impl Program {
         }
     }
 
+    /// Tells those of other nodes who may wait for this rank that the communicator is broken, if that can be done here.
+    fn tell_remotes(&self) -> bool {
+        let Communicator(inner) = &self.communicator;
+        let remotes = self.remotes.iter().map(|peer| peer.rank);
+        inner.wire.as_ref().is_some_and(|wire| wire.tell(inner.node.control.cause(), remotes))
+    }
+
     /// After a failure: nobody may start to use this rank's buffers any more, and it waits for the ranks of
     /// this process that are using them. Either such a rank sees that the post is withdrawn, or this one sees that it
     /// has posted, and it sets done when it leaves. Other processes can do no harm: what they use, they have mapped.
@@ -326,7 +336,8 @@ impl Program {
         let bell = segment.bell(node.member);
         let failure = if let Some(tally) = tally {
             tally.start(Failure::pack(own));
-            inner.wait(bell, self.patience, tally)?;
+            inner.wait(bell, self.patience, &mut Outcomes { program: self, operation, tally })?;
+            segment.slot(node.member).set_complete(operation, 0);
             Failure::unpack(tally.least())
         } else {
             segment.slot(node.member).set_complete(operation, Failure::pack(own));
@@ -400,6 +411,34 @@ impl<I: Iterator<Item = (usize, usize)> + Clone, F: Fn(usize) -> bool> Pending f
     fn awaited(&self, visit: &mut dyn FnMut(usize)) {
         let missing = self.current.into_iter().chain(self.left.clone()).filter(|&(_, member)| !(self.is_true)(member));
         missing.for_each(|(rank, _)| visit(rank));
+    }
+}
+
+/// How the operation ended on all ranks, some of them on other nodes.
+struct Outcomes<'a> {
+    program: &'a Program,
+    operation: Operation,
+    tally: &'a mut Tally,
+}
+
+impl Pending for Outcomes<'_> {
+    fn progress(&mut self) -> Result<Progress> {
+        self.tally.progress()
+    }
+
+    fn awaited(&self, visit: &mut dyn FnMut(usize)) {
+        // A rank of this node that knows how it ended may have gone.
+        let (segment, node) = (&self.program.segment, &self.program.communicator.0.node);
+        let has_finished = |member: usize| segment.slot(member).outcome(self.operation).is_some();
+        self.tally.awaited(&mut |rank| {
+            if !node.member_of(rank).is_some_and(has_finished) {
+                visit(rank);
+            }
+        });
+    }
+
+    fn needs_polling(&self) -> bool {
+        true
     }
 }
 

@@ -1,13 +1,13 @@
 //! One operation with the peers of other nodes: pieces packed into messages, and unpacked as they arrive.
 
-use super::METHODS;
+use super::MESSAGE;
 use super::direction::{Cursor, Direction};
 use super::program::{Buffers, Failure, Program};
 use crate::copy::Kernel;
 use crate::error::{Result, Status};
 use crate::geometry::LoopNest;
 use crate::plan::{PeerTransfers, Transfer};
-use crate::transport::{Communicator, Lane, Pending, PlanTags, Progress, lane_piece_bytes};
+use crate::transport::{Arrival, Communicator, Lane, Pending, PlanTags, Progress, lane_piece_bytes};
 
 /// The copies between this rank and one peer of another node.
 #[derive(Debug)]
@@ -89,8 +89,7 @@ impl<'a> RemoteStep<'a> {
 
     /// How data moved: the bit of messages where there are any.
     pub fn methods(&self) -> u32 {
-        let (bit, _) = METHODS[3];
-        if self.flows.is_empty() { 0 } else { bit }
+        if self.flows.is_empty() { 0 } else { MESSAGE }
     }
 
     /// Whether nothing is left to do or wait for.
@@ -119,13 +118,15 @@ impl<'a> RemoteStep<'a> {
         let mut moved = false;
         while let Some(cursor) = flow.receive {
             let nest = peer.receive.piece(cursor);
-            // What is there is looked at once: a fault that came between two looks would be taken for a piece.
-            let Some((src, _)) = flow.lane.front()? else { break };
-            if let Some(fault) = flow.lane.take_fault(nest.bytes())? {
-                self.failure = self.failure.or(Failure::posted(peer.rank, fault));
-                flow.receive = None;
-                return Ok(true);
-            }
+            let src = match flow.lane.arrival(nest.bytes())? {
+                None => break,
+                Some(Arrival::Piece(src)) => src,
+                Some(Arrival::Fault(fault)) => {
+                    self.failure = self.failure.or(Failure::posted(peer.rank, fault));
+                    flow.receive = None;
+                    return Ok(true);
+                }
+            };
             if let Ok(buffers) = &self.buffers {
                 // SAFETY: the piece is there until it is popped; the nest stays inside the output box.
                 unsafe { Kernel::new(nest.unpack(), self.program.bytes_in_all).run(buffers.output, src) };

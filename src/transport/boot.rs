@@ -21,7 +21,11 @@ pub trait Boot {
     fn node(&self) -> String {
         config::pretended_node(self.rank())
     }
-    /// Messages between single ranks, kept by the communicator: without them all ranks must be on one node.
+    /// The largest tag of its messages, at least 32767; `None` without messages: all ranks must then be on one node.
+    fn most_tag(&self) -> Option<i32> {
+        None
+    }
+    /// Messages between single ranks, kept by the communicator.
     fn into_messages(self: Box<Self>) -> Option<Box<dyn Messages>> {
         None
     }
@@ -36,7 +40,7 @@ pub struct Message(pub u64);
 ///
 /// Its end, by drop, tells the runtime that the communicator is gone.
 pub trait Messages: Debug + Send + Sync {
-    /// Starts to send `bytes` bytes, at most 1 GiB, to a rank. Tags are 0 to [`Messages::most_tag`].
+    /// Starts to send `bytes` bytes, at most 1 GiB, to a rank. Tags are 0 to [`Boot::most_tag`].
     ///
     /// # Safety
     /// The bytes stay there, unchanged, until the message is complete.
@@ -46,14 +50,25 @@ pub trait Messages: Debug + Send + Sync {
     /// # Safety
     /// Nobody else uses the bytes until the message is complete or cancelled.
     unsafe fn receive(&self, peer: usize, tag: i32, data: *mut u8, bytes: usize) -> Result<Message>;
-    /// The length of the message once it is complete; the request is then gone.
+    /// The length of the message once it is complete; the request is then gone. With `Err`, `message` is what
+    /// [`Messages::cancel`] takes.
     fn test(&self, message: &mut Message) -> Result<Option<usize>>;
-    /// Ends a receive: its memory is not touched any more.
+    /// Ends a receive that `test` has not called complete: its memory is not touched any more.
     fn cancel(&self, message: Message) -> Result<()>;
     /// A rank from which a message with this tag waits to be received, if there is one.
     fn probe(&self, tag: i32) -> Result<Option<usize>>;
-    /// The largest tag, at least 32767.
-    fn most_tag(&self) -> i32;
     /// Whether any thread may call, at any time.
     fn any_thread(&self) -> bool;
+}
+
+impl dyn Messages + '_ {
+    /// The length of the message in the slot once it is complete; the slot is then empty.
+    pub fn take_complete(&self, slot: &mut Option<Message>) -> Result<Option<usize>> {
+        let Some(message) = slot else { return Ok(None) };
+        let length = self.test(message)?;
+        if length.is_some() {
+            *slot = None;
+        }
+        Ok(length)
+    }
 }

@@ -1,7 +1,7 @@
 //! A communicator: ranks of one node or several that exchange small messages and hand out shared memory.
 
 use super::board::JobBoard;
-use super::boot::Boot;
+use super::boot::{Boot, Messages};
 use super::control::{Call, Cause, Control, EXCHANGE_BYTES};
 use super::introduction::Introduction;
 use super::memory::{self, Mapping};
@@ -96,12 +96,24 @@ impl Communicator {
         let ranks: Vec<usize> = (0..size).filter(on_this_node).collect();
         let member = ranks.iter().position(|&other| other == rank).expect("a rank is on its own node");
         let name = all[ranks[0]].token();
-        let spans_nodes = all.iter().any(|other| !other.is_same_node(&all[0]));
+        let elsewhere = all.iter().position(|other| !other.is_same_node(&all[0]));
+        let most_tag = all.iter().map(|other| other.most_tag).min().unwrap_or(0) as i32;
+        if let Some(other) = elsewhere
+            && let Some(silent) = all.iter().position(|rank| rank.most_tag == 0)
+        {
+            return Err(Error::new(
+                Status::NotSupported,
+                format!(
+                    "ranks 0 and {other} are on different nodes, which needs a boot table with isend, irecv, test, \
+                     cancel and probe on every rank; rank {silent} has none"
+                ),
+            ));
+        }
         let formed = Star::meet(&name, member, ranks.len(), None)
             .and_then(|star| Inner::form(star, member, ranks.clone()))
-            .map_err(|error| match spans_nodes {
-                false => error,
-                true => error.context(format_args!("among ranks {ranks:?} of one node, there numbered from 0")),
+            .map_err(|error| match elsewhere {
+                None => error,
+                Some(_) => error.context(format_args!("among ranks {ranks:?} of one node, there numbered from 0")),
             });
         // All have a communicator, or nobody: else some would wait in calls that others never make.
         let mut verdicts = vec![0; size * VERDICT_BYTES];
@@ -111,13 +123,9 @@ impl Communicator {
         agree(&verdicts)?;
         let mut inner = formed?;
         (inner.rank, inner.size) = (rank, size);
-        if spans_nodes {
-            let messages = boot.into_messages().ok_or_else(|| {
-                let other = all.iter().position(|other| !other.is_same_node(&all[0])).unwrap_or(0);
-                let what = "which needs a boot table with isend, irecv, test, cancel and probe";
-                Error::new(Status::NotSupported, format!("ranks 0 and {other} are on different nodes, {what}"))
-            })?;
-            inner.wire = Some(Wire::new(messages, rank, size));
+        if elsewhere.is_some() {
+            let messages = boot.into_messages().expect("a boot table with a largest tag has messages");
+            inner.wire = Some(Wire::new(messages, rank, size, most_tag));
         }
         log::info!("rank {rank} of a communicator of {size}, {} of them on this node", inner.node.ranks.len());
         Ok(Communicator(Arc::new(inner)))
@@ -131,6 +139,11 @@ impl Communicator {
     /// The number of ranks.
     pub fn size(&self) -> usize {
         self.0.size
+    }
+
+    /// The messages to ranks of other nodes; only where there are such ranks.
+    pub(super) fn messages(&self) -> &dyn Messages {
+        self.0.wire.as_ref().expect("there are ranks on other nodes").messages()
     }
 
     /// Returns after every rank has called it. Collective.
@@ -195,7 +208,8 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         let is_rank = self.process == std::process::id();
-        if !is_rank || self.node.control.cause() != 0 {
+        // Whoever could not yet be told that it broke, is told now.
+        if !is_rank || self.broken().is_some() {
             // Never given back to the runtime: a forked child has no say in it, and messages of a broken communicator
             // may still be on their way, which the runtime could deliver to the next one in its place.
             std::mem::forget(self.wire.take());
@@ -215,9 +229,10 @@ impl Collective<'_> {
         if let Some(error) = self.inner.broken() {
             return Err(error);
         }
+        *self.exchanges = self.exchanges.wrapping_add(1);
         match &self.inner.wire {
             None => self.exchange_on_node(mine),
-            Some(wire) => wire.exchange(self.inner, self.call, mine, self.patience),
+            Some(wire) => wire.exchange(self.inner, *self.exchanges, self.call, mine, self.patience),
         }
     }
 
@@ -230,7 +245,6 @@ impl Collective<'_> {
     /// The same where all ranks are on this node.
     fn exchange_on_node(&mut self, mine: &[u8]) -> Result<Vec<u8>> {
         let Node { member, ranks, control, .. } = &self.inner.node;
-        *self.exchanges = self.exchanges.wrapping_add(1);
         let exchange = *self.exchanges;
         let count = ranks.len();
         control.member(*member).contribute(exchange, self.call, mine);

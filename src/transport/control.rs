@@ -18,7 +18,7 @@ struct Header {
 /// One rank's part; it alone writes all but the bell.
 #[repr(C, align(128))]
 pub struct Member {
-    /// The number of the last exchange whose contribution is there.
+    /// The number of the last exchange whose contribution is there; with ranks on other nodes, that is finished.
     pub arrived: AtomicU32,
     /// 1 when the rank has given up its communicator.
     pub left: AtomicU32,
@@ -168,7 +168,12 @@ impl Member {
         self.arrived.store(exchange, Ordering::Release);
     }
 
-    /// Whether the contribution to that exchange is there.
+    /// Owner: has all that the exchange brings.
+    pub fn finish(&self, exchange: u32) {
+        self.arrived.store(exchange, Ordering::Release);
+    }
+
+    /// Whether the contribution to that exchange is there, or with ranks on other nodes all of it.
     pub fn has_arrived(&self, exchange: u32) -> bool {
         self.arrived.load(Ordering::Acquire).wrapping_sub(exchange) as i32 >= 0
     }

@@ -13,6 +13,8 @@ pub struct Introduction {
     /// Equal on ranks that can share memory, and on no others.
     node: [u8; NODE_BYTES],
     user: u64,
+    /// The largest tag of its messages, 0 without messages.
+    pub most_tag: u64,
     /// A name that nobody else can guess; that of the first rank of a node is used.
     token: [u8; 16],
 }
@@ -23,7 +25,7 @@ impl Introduction {
     /// Everybody's, by rank, or the same fault on all ranks.
     pub fn exchange(boot: &dyn Boot) -> Result<Vec<Introduction>> {
         // A rank that cannot introduce itself takes part all the same: the others are in the allgather.
-        let own = Introduction::own(boot.node());
+        let own = Introduction::own(boot);
         let mine = own.clone().unwrap_or(Introduction::zeroed());
         let mut all = vec![Introduction::zeroed(); boot.size()];
         boot.allgather(bytemuck::bytes_of(&mine), bytemuck::cast_slice_mut(&mut all))?;
@@ -43,8 +45,13 @@ impl Introduction {
         Ok(all)
     }
 
-    fn own(name: String) -> Result<Introduction> {
-        let mut mine = Introduction { user: own_user().into(), ..Introduction::zeroed() };
+    fn own(boot: &dyn Boot) -> Result<Introduction> {
+        let (name, most_tag) = (boot.node(), boot.most_tag().unwrap_or(0));
+        let mut mine = Introduction {
+            user: own_user().into(),
+            most_tag: most_tag.unsigned_abs().into(),
+            ..Introduction::zeroed()
+        };
         let path = "/proc/sys/kernel/random/boot_id";
         let kernel = std::fs::read_to_string(path).map_err(|error| Error::os(format!("cannot read {path}"), &error))?;
         // Sockets reach as far as the network's namespace, process numbers as far as theirs.

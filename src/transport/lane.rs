@@ -6,7 +6,6 @@
 
 use super::boot::Message;
 use super::communicator::Communicator;
-use super::wire::Wire;
 use crate::error::{Error, Result, Status};
 
 /// Buffers on each side: one is filled or read while others are under way.
@@ -70,6 +69,15 @@ impl Buffers {
     }
 }
 
+/// What came from the peer.
+#[derive(Clone, Copy, Debug)]
+pub enum Arrival {
+    /// A piece, there until it is popped.
+    Piece(*const u8),
+    /// The status with which the peer failed.
+    Fault(i32),
+}
+
 /// What the number of pieces and the bytes of the largest are, in one direction.
 pub type Load = (usize, usize);
 
@@ -95,10 +103,6 @@ impl Lane {
         })
     }
 
-    fn wire(&self) -> &Wire {
-        self.communicator.0.wire.as_ref().expect("lanes are laid where there are messages")
-    }
-
     /// Begins an operation in which so many pieces will come.
     pub fn start(&mut self, pieces: usize) -> Result<()> {
         // Those that are left from an operation that ended with a fault serve this one.
@@ -112,7 +116,7 @@ impl Lane {
             let index = (self.receive.next + self.receive.posted) % count;
             let (place, bytes) = (self.receive.place(index), self.receive.bytes);
             // SAFETY: the buffer is the message's until it is complete or cancelled, see `abandon`.
-            let message = unsafe { self.wire().messages().receive(self.peer, self.tag, place, bytes) }?;
+            let message = unsafe { self.communicator.messages().receive(self.peer, self.tag, place, bytes) }?;
             self.receive.messages[index] = Some(message);
             self.receive.posted += 1;
             self.to_post -= 1;
@@ -120,31 +124,17 @@ impl Lane {
         Ok(())
     }
 
-    /// The oldest piece and its length, if it is there.
-    pub fn front(&mut self) -> Result<Option<(*const u8, usize)>> {
+    /// What has come in the place of the next piece, of `piece_bytes` bytes, if anything has. After a piece
+    /// [`Lane::pop`]; after a fault no more will come in this operation.
+    pub fn arrival(&mut self, piece_bytes: usize) -> Result<Option<Arrival>> {
         let index = self.receive.next;
         if self.arrived.is_none() {
-            let Some(mut message) = self.receive.messages[index] else { return Ok(None) };
-            self.arrived = self.wire().messages().test(&mut message)?;
-            self.receive.messages[index] = Some(message).filter(|_| self.arrived.is_none());
+            self.arrived = self.communicator.messages().take_complete(&mut self.receive.messages[index])?;
         }
-        Ok(self.arrived.map(|bytes| (self.receive.place(index).cast_const(), bytes)))
-    }
-
-    /// The oldest piece has been read.
-    pub fn pop(&mut self) -> Result<()> {
-        self.arrived = None;
-        self.receive.next = (self.receive.next + 1) % self.receive.count();
-        self.receive.posted -= 1;
-        self.post()
-    }
-
-    /// The status with which the peer failed, if that is what came in the place of a piece of `piece_bytes` bytes. No
-    /// more will come in this operation.
-    pub fn take_fault(&mut self, piece_bytes: usize) -> Result<Option<i32>> {
-        let Some((place, bytes)) = self.front()? else { return Ok(None) };
+        let Some(bytes) = self.arrived else { return Ok(None) };
+        let place = self.receive.place(index).cast_const();
         if bytes == piece_bytes {
-            return Ok(None);
+            return Ok(Some(Arrival::Piece(place)));
         }
         if bytes != fault_bytes(piece_bytes) {
             return Err(Error::new(
@@ -156,7 +146,15 @@ impl Lane {
         let status = unsafe { place.cast::<i32>().read_unaligned() };
         self.to_post = 0;
         self.pop()?;
-        Ok(Some(status))
+        Ok(Some(Arrival::Fault(status)))
+    }
+
+    /// The oldest piece has been read.
+    pub fn pop(&mut self) -> Result<()> {
+        self.arrived = None;
+        self.receive.next = (self.receive.next + 1) % self.receive.count();
+        self.receive.posted -= 1;
+        self.post()
     }
 
     /// Where to put the next piece, if there is room.
@@ -170,7 +168,7 @@ impl Lane {
         let index = self.send.next;
         let place = self.send.place(index).cast_const();
         // SAFETY: the buffer is the message's until it is complete, see `abandon`.
-        let message = unsafe { self.wire().messages().send(self.peer, self.tag, place, bytes) }?;
+        let message = unsafe { self.communicator.messages().send(self.peer, self.tag, place, bytes) }?;
         self.send.messages[index] = Some(message);
         self.send.next = (index + 1) % self.send.count();
         Ok(())
@@ -195,19 +193,17 @@ impl Lane {
     }
 
     fn is_sent(&mut self, index: usize) -> Result<bool> {
-        let Some(mut message) = self.send.messages[index] else { return Ok(true) };
-        let is_complete = self.wire().messages().test(&mut message)?.is_some();
-        self.send.messages[index] = Some(message).filter(|_| !is_complete);
-        Ok(is_complete)
+        let message = &mut self.send.messages[index];
+        self.communicator.messages().take_complete(message)?;
+        Ok(message.is_none())
     }
 
     /// Ends the lane in whatever state it is: nothing can be sent or received any more.
     pub fn abandon(&mut self) {
-        let mut cancelled = true;
-        for message in self.receive.messages.iter_mut().filter_map(Option::take) {
-            let wire = self.communicator.0.wire.as_ref().expect("lanes are laid where there are messages");
-            cancelled &= wire.messages().cancel(message).is_ok();
-        }
+        let messages = self.communicator.messages();
+        // Where one cannot be cancelled, the others are not even tried: that may take its time.
+        let cancelled =
+            self.receive.messages.iter_mut().filter_map(Option::take).all(|message| messages.cancel(message).is_ok());
         self.receive.posted = 0;
         // What the runtime may still use is never given back.
         if !cancelled {

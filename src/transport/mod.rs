@@ -44,7 +44,7 @@ pub use segments::SharedBuffer;
 
 pub(crate) use control::{Call, Cause, EXCHANGE_BYTES};
 pub(crate) use cross_memory::Reader;
-pub(crate) use lane::{Lane, piece_bytes as lane_piece_bytes};
+pub(crate) use lane::{Arrival, Lane, piece_bytes as lane_piece_bytes};
 pub(crate) use mpi_plugin::with_mpi_plugin;
 pub(crate) use plan_segment::PlanSegment;
 pub(crate) use slot::{Operation, Post, Reach};

@@ -6,7 +6,6 @@
 use super::boot::Message;
 use super::communicator::Communicator;
 use super::wait::{Pending, Progress};
-use super::wire::Wire;
 use crate::error::Result;
 
 /// One rank's part; made once, used by one operation after the other.
@@ -52,10 +51,6 @@ impl Tally {
         self.least
     }
 
-    fn wire(&self) -> &Wire {
-        self.communicator.0.wire.as_ref().expect("a tally is for ranks on several nodes")
-    }
-
     /// Who is told in this round, and who tells.
     fn neighbours(&self) -> (usize, usize) {
         let (rank, size, step) = (self.communicator.rank(), self.communicator.size(), 1 << self.round);
@@ -69,21 +64,11 @@ impl Tally {
         // SAFETY: the words of a round are its messages' until they are complete, see `drop`.
         unsafe {
             words.write(self.least);
-            let receiving = self.wire().messages().receive(from, self.tag, words.wrapping_add(1).cast(), word_bytes)?;
-            self.receiving = Some(receiving);
-            self.sending = Some(self.wire().messages().send(to, self.tag, words.cast_const().cast(), word_bytes)?);
+            let messages = self.communicator.messages();
+            self.receiving = Some(messages.receive(from, self.tag, words.wrapping_add(1).cast(), word_bytes)?);
+            self.sending = Some(messages.send(to, self.tag, words.cast_const().cast(), word_bytes)?);
         }
         Ok(())
-    }
-
-    /// Whether a message is complete, or there is none.
-    fn is_over(&self, message: &mut Option<Message>) -> Result<bool> {
-        if let Some(under_way) = message
-            && self.wire().messages().test(under_way)?.is_some()
-        {
-            *message = None;
-        }
-        Ok(message.is_none())
     }
 }
 
@@ -95,10 +80,10 @@ impl Pending for Tally {
                 self.begin_round()?;
                 self.begun = true;
             }
-            let (mut sending, mut receiving) = (self.sending, self.receiving);
-            let over = self.is_over(&mut sending)? & self.is_over(&mut receiving)?;
-            (self.sending, self.receiving) = (sending, receiving);
-            if !over {
+            for message in [&mut self.sending, &mut self.receiving] {
+                self.communicator.messages().take_complete(message)?;
+            }
+            if self.sending.is_some() || self.receiving.is_some() {
                 return Ok(progress);
             }
             let told = self.words[self.round][1];
@@ -111,9 +96,10 @@ impl Pending for Tally {
 
     fn awaited(&self, visit: &mut dyn FnMut(usize)) {
         // First the one that is missed here; but what it tells comes from all.
+        let Communicator(inner) = &self.communicator;
         let first = self.neighbours().1;
         visit(first);
-        (0..self.communicator.size()).filter(|&rank| rank != first && rank != self.communicator.rank()).for_each(visit);
+        inner.node.ranks.iter().copied().filter(|&rank| rank != first && rank != inner.rank).for_each(visit);
     }
 
     fn needs_polling(&self) -> bool {
@@ -123,7 +109,8 @@ impl Pending for Tally {
 
 impl Drop for Tally {
     fn drop(&mut self) {
-        let cancelled = self.receiving.take().is_none_or(|message| self.wire().messages().cancel(message).is_ok());
+        let messages = self.communicator.messages();
+        let cancelled = self.receiving.take().is_none_or(|message| messages.cancel(message).is_ok());
         if !cancelled || self.sending.is_some() {
             // Given up, and the runtime may still use them.
             std::mem::forget(std::mem::take(&mut self.words));

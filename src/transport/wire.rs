@@ -3,6 +3,7 @@
 use super::boot::{Message, Messages};
 use super::communicator::{Communicator, Inner, different_calls};
 use super::control::{Call, Cause, EXCHANGE_BYTES};
+use super::node::Node;
 use super::wait::{Patience, Pending, Progress};
 use crate::error::{Error, Result, Status};
 use bytemuck::{Pod, Zeroable};
@@ -23,6 +24,8 @@ pub struct Wire {
     messages: Box<dyn Messages>,
     rank: usize,
     size: usize,
+    /// The largest tag on all ranks.
+    most_tag: i32,
     /// This rank has told its neighbours that the communicator is broken.
     has_spread: AtomicBool,
     hearing: Mutex<()>,
@@ -48,10 +51,10 @@ pub fn mark_own_thread() {
 }
 
 impl Wire {
-    /// The messages of rank `rank` of `size`.
-    pub fn new(messages: Box<dyn Messages>, rank: usize, size: usize) -> Wire {
+    /// The messages of rank `rank` of `size`, with tags up to `most_tag` on all of them.
+    pub fn new(messages: Box<dyn Messages>, rank: usize, size: usize, most_tag: i32) -> Wire {
         let (hearing, tags) = (Mutex::default(), Mutex::default());
-        Wire { messages, rank, size, has_spread: AtomicBool::new(false), hearing, tags }
+        Wire { messages, rank, size, most_tag, has_spread: AtomicBool::new(false), hearing, tags }
     }
 
     /// The runtime's messages.
@@ -66,7 +69,14 @@ impl Wire {
 
     /// Every rank's bytes, by Bruck's algorithm (IEEE Trans. Parallel Distrib. Syst. 8, 1997): in each of log2(size)
     /// rounds a rank passes on all that it has, or all that is still missing.
-    pub fn exchange(&self, inner: &Inner, call: Call, mine: &[u8], patience: Patience) -> Result<Vec<u8>> {
+    pub fn exchange(
+        &self,
+        inner: &Inner,
+        exchange: u32,
+        call: Call,
+        mine: &[u8],
+        patience: Patience,
+    ) -> Result<Vec<u8>> {
         let (rank, size, length) = (self.rank, self.size, mine.len());
         let bell = &inner.node.control.member(inner.node.member).bell;
         // Blocks of this rank, the next one, and so on.
@@ -76,24 +86,19 @@ impl Wire {
         let mut have = 1;
         while have < size {
             let count = have.min(size - have);
-            let (to, from) = ((rank + size - have) % size, (rank + have) % size);
             let mut out = bytemuck::bytes_of(&Head::new(call, odd)).to_vec();
             if odd.is_none() {
                 out.extend(&blocks[..count * length]);
             }
-            let started = (|| {
-                // A rank in another call may send up to so much.
-                let most = size_of::<Head>() + count * EXCHANGE_BYTES;
-                let receiving = Receiving::start(self, from, EXCHANGE_TAG, most)?;
-                Ok(Round { receiving, sending: Sending::start(self, to, EXCHANGE_TAG, out)?, size })
-            })();
-            let round = started.and_then(|mut round| inner.wait(bell, patience, &mut round).map(|()| round));
-            let failed = |error: &Error| {
+            let round = self.start_round(inner, exchange, have, count, out);
+            let round = round.and_then(|mut round| inner.wait(bell, patience, &mut round).map(|()| round));
+            let round = round.inspect_err(|error| {
                 if error.status == Status::Transport {
                     inner.give_up(Cause::Failed, rank);
                 }
-            };
-            let got = round.inspect_err(failed)?.receiving.into_bytes();
+            })?;
+            let from = round.receiving.peer;
+            let got = round.receiving.into_bytes();
             let (head, rest) = got.split_at_checked(size_of::<Head>()).unwrap_or_default();
             match bytemuck::try_pod_read_unaligned::<Head>(head) {
                 Ok(Head { call: theirs, odd: NONE, .. }) if theirs == call as u32 && rest.len() == count * length => {
@@ -105,6 +110,7 @@ impl Wire {
             have += count;
             blocks.resize(have * length, 0);
         }
+        inner.node.control.member(inner.node.member).finish(exchange);
         match odd {
             Some([one, other]) => Err(different_calls(one as usize, other as usize)),
             None => {
@@ -114,21 +120,47 @@ impl Wire {
         }
     }
 
-    /// Tells some other ranks, which tell others, that the communicator is broken, once. `word` is the packed cause.
+    /// Sends to the rank `have` before this one, and receives `count` blocks from the rank `have` after it.
+    fn start_round<'a>(
+        &'a self,
+        inner: &'a Inner,
+        exchange: u32,
+        have: usize,
+        count: usize,
+        out: Vec<u8>,
+    ) -> Result<Round<'a>> {
+        let (to, from) = ((self.rank + self.size - have) % self.size, (self.rank + have) % self.size);
+        // A rank in another call may send up to so much.
+        let most = size_of::<Head>() + count * EXCHANGE_BYTES;
+        let receiving = Receiving::start(self, from, EXCHANGE_TAG, most)?;
+        Ok(Round { receiving, sending: Sending::start(self, to, EXCHANGE_TAG, out)?, inner, exchange })
+    }
+
+    /// Tells once that the communicator is broken those who may wait for this rank in an exchange or a tally. `word` is
+    /// the packed cause.
     pub fn spread(&self, word: u64) {
-        if !self.is_usable_here() || self.has_spread.swap(true, Ordering::AcqRel) {
-            return;
+        let steps = std::iter::successors(Some(1), |step| Some(2 * step)).take_while(|&step| step < self.size);
+        let neighbours =
+            steps.flat_map(|step| [(self.rank + step) % self.size, (self.rank + self.size - step) % self.size]);
+        if !self.has_spread.load(Ordering::Acquire) && self.tell(word, neighbours) {
+            self.has_spread.store(true, Ordering::Release);
+        }
+    }
+
+    /// Tells these ranks that the communicator is broken; whether that could be done from here for any of them.
+    pub fn tell(&self, word: u64, ranks: impl Iterator<Item = usize>) -> bool {
+        if !self.is_usable_here() {
+            return false;
         }
         // These few bytes are never given back: a message of a broken communicator may never be complete.
         let word: &'static u64 = Box::leak(Box::new(word));
-        let steps = std::iter::successors(Some(1), |step| Some(2 * step)).take_while(|&step| step < self.size);
-        for peer in steps.flat_map(|step| [(self.rank + step) % self.size, (self.rank + self.size - step) % self.size])
-        {
+        let mut told = false;
+        for peer in ranks {
             // SAFETY: the word lives for ever.
             let sent = unsafe { self.messages.send(peer, NOTICE_TAG, (&raw const *word).cast(), size_of::<u64>()) };
-            // Nothing can be done for a rank that cannot be told.
-            let _ = sent.and_then(|mut message| self.messages.test(&mut message));
+            told |= sent.and_then(|mut message| self.messages.test(&mut message)).is_ok();
         }
+        told
     }
 
     /// What another rank tells of the end of the communicator, if one does.
@@ -156,7 +188,7 @@ impl Wire {
 
     /// The number of tag pairs there are.
     fn pairs(&self) -> u32 {
-        ((self.messages.most_tag() - FIRST_PLAN_TAG + 1) / 2) as u32
+        ((self.most_tag - FIRST_PLAN_TAG + 1) / 2) as u32
     }
 
     /// A tag pair that no living plan of any rank has: a plan may still live on others. `exchange` gathers a mask.
@@ -239,7 +271,8 @@ impl Head {
 struct Round<'a> {
     receiving: Receiving<'a>,
     sending: Sending<'a>,
-    size: usize,
+    inner: &'a Inner,
+    exchange: u32,
 }
 
 impl Pending for Round<'_> {
@@ -249,9 +282,15 @@ impl Pending for Round<'_> {
     }
 
     fn awaited(&self, visit: &mut dyn FnMut(usize)) {
-        // First the one that is missed here; but what it passes on comes from all.
-        visit(self.receiving.peer);
-        (0..self.size).filter(|&rank| rank != self.receiving.peer).for_each(visit);
+        // First the one that is missed here; but what it passes on comes from all. Who has finished may have gone.
+        let Node { ranks, control, member, .. } = &self.inner.node;
+        let peer = self.receiving.peer;
+        let has_finished = |member: usize| control.member(member).has_arrived(self.exchange);
+        if !self.inner.node.member_of(peer).is_some_and(has_finished) {
+            visit(peer);
+        }
+        let mates = (0..ranks.len()).filter(|mate| mate != member && ranks[*mate] != peer && !has_finished(*mate));
+        mates.for_each(|mate| visit(ranks[mate]));
     }
 
     fn needs_polling(&self) -> bool {
@@ -274,11 +313,7 @@ impl<'a> Sending<'a> {
     }
 
     fn test(&mut self) -> Result<bool> {
-        if let Some(message) = &mut self.message
-            && self.wire.messages.test(message)?.is_some()
-        {
-            self.message = None;
-        }
+        self.wire.messages.take_complete(&mut self.message)?;
         Ok(self.message.is_none())
     }
 }
@@ -309,10 +344,7 @@ impl<'a> Receiving<'a> {
     }
 
     fn test(&mut self) -> Result<bool> {
-        if let Some(message) = &mut self.message
-            && let Some(length) = self.wire.messages.test(message)?
-        {
-            self.message = None;
+        if let Some(length) = self.wire.messages.take_complete(&mut self.message)? {
             // SAFETY: so many bytes have arrived, in a room of that capacity.
             unsafe { self.bytes.set_len(length.min(self.bytes.capacity())) };
         }

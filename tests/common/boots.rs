@@ -3,8 +3,9 @@
 
 use boxwise::{Boot, Error, Message, Messages, Result, Status};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Barrier, Mutex};
+use std::time::Duration;
 
 struct Meeting {
     barrier: Barrier,
@@ -23,9 +24,30 @@ pub struct ThreadBoot {
     pub any_thread: bool,
     /// How many messages this rank can send before the runtime fails.
     pub sends_left: u64,
+    /// What fails on this rank while it is set.
+    pub faults: Arc<Faults>,
+    /// Which message it sends only after [`LATE`].
+    pub late_send: Option<u64>,
     /// Held by the messages until the library gives them back.
     pub held: Arc<()>,
 }
+
+/// What the runtime of a rank fails to do.
+#[derive(Debug, Default)]
+pub struct Faults {
+    pub send: AtomicBool,
+    pub receive: AtomicBool,
+    /// The request is gone then.
+    pub test: AtomicBool,
+    pub cancel: AtomicBool,
+}
+
+fn check(fault: &AtomicBool) -> Result<()> {
+    if fault.load(Relaxed) { Err(Error::new(Status::Transport, "the runtime fails")) } else { Ok(()) }
+}
+
+/// Longer than a rank waits between two looks at the health of others.
+const LATE: Duration = Duration::from_millis(60);
 
 /// The members of a new group on one node.
 pub fn group(size: usize) -> Vec<ThreadBoot> {
@@ -49,9 +71,18 @@ fn members(nodes: &[usize], post: Option<Arc<Mutex<PostOffice>>>) -> Vec<ThreadB
         most_tag: 32767,
         any_thread: true,
         sends_left: u64::MAX,
+        faults: Arc::default(),
+        late_send: None,
         held: Arc::default(),
     };
     nodes.iter().enumerate().map(member).collect()
+}
+
+impl ThreadBoot {
+    /// Takes its messages away.
+    pub fn silence(&mut self) {
+        self.post = None;
+    }
 }
 
 impl Boot for ThreadBoot {
@@ -81,10 +112,22 @@ impl Boot for ThreadBoot {
         self.node.to_string()
     }
 
+    fn most_tag(&self) -> Option<i32> {
+        self.post.as_ref().map(|_| self.most_tag)
+    }
+
     fn into_messages(self: Box<Self>) -> Option<Box<dyn Messages>> {
-        let sends_left = AtomicU64::new(self.sends_left);
-        let (most_tag, any_thread) = (self.most_tag, self.any_thread);
-        Some(Box::new(Mail { rank: self.rank, post: self.post?, most_tag, any_thread, sends_left, _held: self.held }))
+        Some(Box::new(Mail {
+            rank: self.rank,
+            post: self.post?,
+            most_tag: self.most_tag,
+            any_thread: self.any_thread,
+            sends_left: AtomicU64::new(self.sends_left),
+            faults: self.faults,
+            late_send: self.late_send,
+            sent: AtomicU64::new(0),
+            _held: self.held,
+        }))
     }
 }
 
@@ -115,11 +158,20 @@ unsafe impl Send for Place {}
 
 const SHORT_BYTES: usize = 1000;
 
+/// What a failed test leaves of a message.
+const GONE: Message = Message(0);
+
 impl PostOffice {
     fn number(&mut self) -> u64 {
         self.last += 1;
         self.live.insert(self.last);
         self.last
+    }
+
+    fn end(&mut self, message: Message) {
+        self.live.remove(&message.0);
+        self.complete.remove(&message.0);
+        self.posted.values_mut().for_each(|queue| queue.retain(|(number, _)| *number != message.0));
     }
 
     fn deliver(&mut self, channel: Channel) {
@@ -145,14 +197,22 @@ struct Mail {
     most_tag: i32,
     any_thread: bool,
     sends_left: AtomicU64,
+    faults: Arc<Faults>,
+    late_send: Option<u64>,
+    sent: AtomicU64,
     _held: Arc<()>,
 }
 
 impl Messages for Mail {
     unsafe fn send(&self, peer: usize, tag: i32, data: *const u8, bytes: usize) -> Result<Message> {
         assert_ne!(peer, self.rank, "nobody sends to itself");
+        assert!((0..=self.most_tag).contains(&tag), "tag {tag} of {}", self.most_tag);
         let left = self.sends_left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
         left.map_err(|_| Error::new(Status::Transport, "the runtime fails"))?;
+        check(&self.faults.send)?;
+        if self.late_send == Some(self.sent.fetch_add(1, Relaxed)) {
+            std::thread::sleep(LATE);
+        }
         let mut post = self.post.lock().unwrap();
         let number = post.number();
         // SAFETY: the caller vouches for the data.
@@ -167,6 +227,7 @@ impl Messages for Mail {
     }
 
     unsafe fn receive(&self, peer: usize, tag: i32, data: *mut u8, bytes: usize) -> Result<Message> {
+        check(&self.faults.receive)?;
         let mut post = self.post.lock().unwrap();
         let number = post.number();
         let channel = (peer, self.rank, tag);
@@ -178,6 +239,7 @@ impl Messages for Mail {
     fn test(&self, message: &mut Message) -> Result<Option<usize>> {
         let mut post = self.post.lock().unwrap();
         assert!(post.live.contains(&message.0), "a message is tested until it is complete, and no longer");
+        check(&self.faults.test).inspect_err(|_| post.end(std::mem::replace(message, GONE)))?;
         let complete = post.complete.remove(&message.0);
         if complete.is_some() {
             post.live.remove(&message.0);
@@ -186,10 +248,10 @@ impl Messages for Mail {
     }
 
     fn cancel(&self, message: Message) -> Result<()> {
+        check(&self.faults.cancel)?;
         let mut post = self.post.lock().unwrap();
-        assert!(post.live.remove(&message.0), "only what is under way is cancelled");
-        post.posted.values_mut().for_each(|queue| queue.retain(|(number, _)| *number != message.0));
-        post.complete.remove(&message.0);
+        assert!(message == GONE || post.live.contains(&message.0), "only what is under way is cancelled");
+        post.end(message);
         Ok(())
     }
 
@@ -199,10 +261,6 @@ impl Messages for Mail {
             (channel.1 == self.rank && channel.2 == tag && !queue.is_empty()).then_some(channel.0)
         };
         Ok(post.sent.iter().find_map(waits))
-    }
-
-    fn most_tag(&self) -> i32 {
-        self.most_tag
     }
 
     fn any_thread(&self) -> bool {
