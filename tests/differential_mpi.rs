@@ -91,10 +91,9 @@ impl Job {
             }
         }
         let players = || seats.iter().flat_map(|seat| &seat.players);
-        let of = |method: usize| players().map(|player| player.methods[method]).sum();
-        let mut totals = [wrong, of(0), of(1), of(2), players().map(|player| player.messages).sum()];
-        world.sum(&mut totals);
-        let [wrong, used @ ..] = totals;
+        let mut used = [0, 1, 2, 3].map(|method| players().map(|player| player.methods[method]).sum());
+        world.sum(&mut used);
+        world.sum(std::slice::from_mut(&mut wrong));
         if world.rank() == 0 && self.again.is_none() {
             println!(
                 "nodes {nodes}: rounds with data moved directly, by rings, by cross-memory, by messages: {used:?}"

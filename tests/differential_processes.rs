@@ -152,7 +152,7 @@ fn play() -> ExitCode {
             break;
         }
     }
-    let [direct, rings, cross_memory] = player.methods;
+    let [direct, rings, cross_memory, 0] = player.methods else { panic!("messages on one node") };
     job::note(rank, &format!("{right}methods {direct} {rings} {cross_memory}"));
     if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -5,10 +5,11 @@ mod common;
 
 use boxwise::plan::{ExitSync, Options};
 use boxwise::{Communicator, Reshape, SharedBuffer, Stream};
+use common::boots::group_on_nodes;
 use common::example::slabs;
 use common::harness::{self, Test};
 use common::job::{self, Job};
-use common::ranks::in_threads;
+use common::ranks::{in_threads, together};
 use common::side::{Side, request};
 use common::usage::{self, CountingAllocator};
 use std::process::ExitCode;
@@ -38,6 +39,9 @@ fn tests() -> Vec<Test<'static>> {
     let mut tests = Vec::new();
     for kind in kinds() {
         tests.push(Test::new(format!("threads_{}", kind.name), move || count_together(&kind)));
+    }
+    for kind in kinds().into_iter().filter(|kind| !kind.shared) {
+        tests.push(Test::new(format!("nodes_{}", kind.name), move || count_across_nodes(&kind)));
     }
     for (way, cma) in [("cross_memory", "1"), ("rings", "0")] {
         tests.push(Test::new(format!("processes_{way}"), move || count_in_processes(cma)));
@@ -147,6 +151,27 @@ fn count_together(kind: &Kind) -> Result<(), String> {
         });
         if counts.iter().any(|count| *count != (0, 0)) {
             return Err(format!("{ranks} ranks: allocations and growth in bytes of {}: {counts:?}", kind.name));
+        }
+    }
+    Ok(())
+}
+
+/// As [`count_together`], for ranks on pretended nodes. The messages' own memory may grow.
+fn count_across_nodes(kind: &Kind) -> Result<(), String> {
+    for nodes in [&[0, 1][..], &[0, 1, 1, 0, 2]] {
+        let barrier = Barrier::new(nodes.len());
+        let member = |boot| {
+            || {
+                let comm = Communicator::from_boot(Box::new(boot)).expect("a communicator");
+                let mut rig = Rig::new(&comm, kind);
+                let (allocations, _) = Window::open(&barrier).of(|| rig.exec(40));
+                barrier.wait();
+                allocations
+            }
+        };
+        let counts = together(group_on_nodes(nodes).into_iter().map(member).collect());
+        if counts.iter().any(|count| *count != 0) {
+            return Err(format!("nodes {nodes:?}: allocations of {}: {counts:?}", kind.name));
         }
     }
     Ok(())

@@ -7,7 +7,8 @@
 #     run: env BOXWISE_CMA=0 boxwise-run -n 2 {} --size 100
 # Without such a line the program runs alone.
 
-# What a label sets: its compilers and the Fortran they keep to, what programs are linked with, where they go, and where `run:` finds its commands.
+# What a label sets: its compilers and the Fortran they keep to, what programs are linked with, where they go, and where
+# `run:` finds its commands.
 c_compiler=(cc)
 cxx_compiler=(c++)
 fortran_compiler=(gfortran)

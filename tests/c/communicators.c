@@ -66,6 +66,66 @@ static int32_t refuse_allgather(void *context, const void *mine, void *all, size
     return *(int32_t *)context;
 }
 
+static void count_release(void *context) { ++*(int *)context; }
+static void say_moon(void *context, int32_t code, char *text, size_t capacity) {
+    (void)context;
+    snprintf(text, capacity, "moon %d", (int)code);
+}
+static int32_t no_send(void *context, int32_t peer, int32_t tag, const void *data, size_t bytes, uint64_t *request) {
+    (void)context, (void)peer, (void)tag, (void)data, (void)bytes, (void)request;
+    return 1;
+}
+static int32_t no_receive(void *context, int32_t peer, int32_t tag, void *data, size_t bytes, uint64_t *request) {
+    (void)context, (void)peer, (void)tag, (void)data, (void)bytes, (void)request;
+    return 1;
+}
+static int32_t no_test(void *context, uint64_t *request, int32_t *complete, size_t *bytes) {
+    (void)context, (void)request, (void)complete, (void)bytes;
+    return 1;
+}
+static int32_t no_cancel(void *context, uint64_t *request) {
+    (void)context, (void)request;
+    return 1;
+}
+static int32_t no_probe(void *context, int32_t tag, int32_t *peer) {
+    (void)context, (void)tag, (void)peer;
+    return 1;
+}
+
+/* The part of the table that is for messages. Its functions are not called on one node. */
+static void boot_tables_with_messages(void) {
+    boxwise_comm_t comm = NULL;
+    int released = 0;
+    const boxwise_boot_t good = {
+        .struct_size = sizeof(boxwise_boot_t), .context = &released, .size = 1, .allgather = copy_one,
+        .barrier = wait_for_one, .isend = no_send, .irecv = no_receive, .test = no_test, .cancel = no_cancel,
+        .probe = no_probe, .release = count_release, .error_text = say_moon, .most_tag = 32767};
+    boxwise_boot_t boot = good;
+    CHECK_OK(boxwise_comm_create(&boot, BOXWISE_COMM_BOOT, &comm));
+    CHECK_OK(boxwise_comm_destroy(comm));
+    CHECK(released == 1);
+    /* A table that is refused is released all the same. */
+    comm = NULL;
+    boot = good, boot.probe = NULL;
+    CHECK_DETAIL(ARGUMENT, "given together", boxwise_comm_create(&boot, BOXWISE_COMM_BOOT, &comm));
+    CHECK(released == 2);
+    boot = good, boot.most_tag = 32766;
+    CHECK_DETAIL(ARGUMENT, "most_tag is 32766", boxwise_comm_create(&boot, BOXWISE_COMM_BOOT, &comm));
+    CHECK(released == 3);
+    /* Cut off, what is there does not count. */
+    boot = good, boot.struct_size = offsetof(boxwise_boot_t, irecv);
+    CHECK_DETAIL(ARGUMENT, "given together", boxwise_comm_create(&boot, BOXWISE_COMM_BOOT, &comm));
+    boot = good, boot.struct_size = offsetof(boxwise_boot_t, isend);
+    CHECK_OK(boxwise_comm_create(&boot, BOXWISE_COMM_BOOT, &comm));
+    CHECK_OK(boxwise_comm_destroy(comm));
+    CHECK(released == 3);
+    comm = NULL;
+    int32_t code = 123;
+    boot = good, boot.allgather = refuse_allgather, boot.context = &code, boot.release = NULL;
+    CHECK_DETAIL(BOXWISE_ERROR_TRANSPORT, "returned 123: moon 123", boxwise_comm_create(&boot, BOXWISE_COMM_BOOT, &comm));
+    CHECK(comm == NULL);
+}
+
 static void boot_tables(void) {
     boxwise_comm_t other = NULL;
     const int64_t lower[1] = {0}, upper[1] = {3};
@@ -119,6 +179,7 @@ int main(void) {
     handles();
     shared_memory();
     boot_tables();
+    boot_tables_with_messages();
     CHECK_OK(boxwise_comm_destroy(comm));
     return checks_done();
 }

@@ -1,6 +1,7 @@
 //! Boot tables over threads: communicators of any subset of a test's ranks, on one node or on pretended ones between
 //! which messages go.
 
+use super::usage::uncounted;
 use boxwise::{Boot, Error, Message, Messages, Result, Status};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -203,8 +204,8 @@ struct Mail {
     _held: Arc<()>,
 }
 
-impl Messages for Mail {
-    unsafe fn send(&self, peer: usize, tag: i32, data: *const u8, bytes: usize) -> Result<Message> {
+impl Mail {
+    unsafe fn put(&self, peer: usize, tag: i32, data: *const u8, bytes: usize) -> Result<Message> {
         assert_ne!(peer, self.rank, "nobody sends to itself");
         assert!((0..=self.most_tag).contains(&tag), "tag {tag} of {}", self.most_tag);
         let left = self.sends_left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
@@ -226,7 +227,7 @@ impl Messages for Mail {
         Ok(Message(number))
     }
 
-    unsafe fn receive(&self, peer: usize, tag: i32, data: *mut u8, bytes: usize) -> Result<Message> {
+    unsafe fn expect(&self, peer: usize, tag: i32, data: *mut u8, bytes: usize) -> Result<Message> {
         check(&self.faults.receive)?;
         let mut post = self.post.lock().unwrap();
         let number = post.number();
@@ -236,7 +237,7 @@ impl Messages for Mail {
         Ok(Message(number))
     }
 
-    fn test(&self, message: &mut Message) -> Result<Option<usize>> {
+    fn look(&self, message: &mut Message) -> Result<Option<usize>> {
         let mut post = self.post.lock().unwrap();
         assert!(post.live.contains(&message.0), "a message is tested until it is complete, and no longer");
         check(&self.faults.test).inspect_err(|_| post.end(std::mem::replace(message, GONE)))?;
@@ -247,7 +248,7 @@ impl Messages for Mail {
         Ok(complete)
     }
 
-    fn cancel(&self, message: Message) -> Result<()> {
+    fn give_up(&self, message: Message) -> Result<()> {
         check(&self.faults.cancel)?;
         let mut post = self.post.lock().unwrap();
         assert!(message == GONE || post.live.contains(&message.0), "only what is under way is cancelled");
@@ -255,12 +256,37 @@ impl Messages for Mail {
         Ok(())
     }
 
-    fn probe(&self, tag: i32) -> Result<Option<usize>> {
+    fn find(&self, tag: i32) -> Result<Option<usize>> {
         let post = self.post.lock().unwrap();
         let waits = |(channel, queue): (&Channel, &VecDeque<_>)| {
             (channel.1 == self.rank && channel.2 == tag && !queue.is_empty()).then_some(channel.0)
         };
         Ok(post.sent.iter().find_map(waits))
+    }
+}
+
+/// A runtime's own allocations are not the library's.
+impl Messages for Mail {
+    unsafe fn send(&self, peer: usize, tag: i32, data: *const u8, bytes: usize) -> Result<Message> {
+        // SAFETY: the caller's promise.
+        uncounted(|| unsafe { self.put(peer, tag, data, bytes) })
+    }
+
+    unsafe fn receive(&self, peer: usize, tag: i32, data: *mut u8, bytes: usize) -> Result<Message> {
+        // SAFETY: the caller's promise.
+        uncounted(|| unsafe { self.expect(peer, tag, data, bytes) })
+    }
+
+    fn test(&self, message: &mut Message) -> Result<Option<usize>> {
+        uncounted(|| self.look(message))
+    }
+
+    fn cancel(&self, message: Message) -> Result<()> {
+        uncounted(|| self.give_up(message))
+    }
+
+    fn probe(&self, tag: i32) -> Result<Option<usize>> {
+        uncounted(|| self.find(tag))
     }
 
     fn any_thread(&self) -> bool {

@@ -33,10 +33,8 @@ pub struct Player {
     kinds: Kinds,
     /// Whether some operations go to a stream: not where its thread may not send messages.
     pub streams: bool,
-    /// How often data moved directly in shared memory, through rings, and by cross-memory attach.
-    pub methods: [u64; 3],
-    /// How often data moved in messages between nodes.
-    pub messages: u64,
+    /// How often data moved directly in shared memory, through rings, by cross-memory attach, and in messages.
+    pub methods: [u64; 4],
 }
 
 /// The buffers of one execution.
@@ -57,7 +55,7 @@ impl Player {
     /// Collective.
     pub fn new(comm: Communicator, kinds: Kinds) -> boxwise::Result<Player> {
         let supply = Supply::new(&comm, SUPPLY_BYTES, kinds)?;
-        Ok(Player { supply, stream: Stream::new()?, comm, kinds, streams: true, methods: [0; 3], messages: 0 })
+        Ok(Player { supply, stream: Stream::new()?, comm, kinds, streams: true, methods: [0; 4] })
     }
 
     /// This rank's number on its communicator.
@@ -145,7 +143,6 @@ impl Player {
         for (bit, count) in self.methods.iter_mut().enumerate() {
             *count += u64::from(reshape.methods() >> bit & 1);
         }
-        self.messages += u64::from(reshape.methods() >> self.methods.len() & 1);
         if options.exit_sync < ExitSync::Input {
             // Peers may still read what this rank is about to check and spoil.
             for buffers in &all {

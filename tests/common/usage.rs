@@ -11,9 +11,21 @@ static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     static OF_THREAD: Cell<u64> = const { Cell::new(0) };
+    static IS_PAUSED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs a part that is not the library's, and whose allocations do not count.
+pub fn uncounted<T>(part: impl FnOnce() -> T) -> T {
+    let before = IS_PAUSED.replace(true);
+    let result = part();
+    IS_PAUSED.set(before);
+    result
 }
 
 fn count() {
+    if IS_PAUSED.try_with(Cell::get).unwrap_or(false) {
+        return;
+    }
     ALLOCATIONS.fetch_add(1, Relaxed);
     // A thread that is being torn down no longer counts for itself.
     let _ = OF_THREAD.try_with(|n| n.set(n.get() + 1));

@@ -27,6 +27,32 @@ static void *on_another_thread(void *context)
     return NULL;
 }
 
+/* Only the last rank uses another thread: it cannot tell the others there that it failed, but it does when it can. */
+static void *fail_there(void *context)
+{
+    (void)context;
+    CHECK_DETAIL(BOXWISE_ERROR_TRANSPORT, "main thread", exec_gather(made, me, ranks, 1));
+    return NULL;
+}
+
+static void fail_elsewhere_alone(void)
+{
+    pthread_t thread;
+    boxwise_comm_t comm;
+    CHECK_OK(boxwise_comm_create(&world, BOXWISE_COMM_MPI, &comm));
+    CHECK_OK(boxwise_create(&made));
+    CHECK_OK(make_gather(made, me, ranks, &comm, BOXWISE_COMM_OBJECT));
+    if (me == ranks - 1) {
+        CHECK(pthread_create(&thread, NULL, fail_there, NULL) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+        CHECK_STATUS(BOXWISE_ERROR_PEER_LOST, boxwise_comm_barrier(comm));
+    } else {
+        CHECK_STATUS(BOXWISE_ERROR_PEER_LOST, exec_gather(made, me, ranks, 1));
+    }
+    CHECK_OK(boxwise_destroy(made));
+    CHECK_OK(boxwise_comm_destroy(comm));
+}
+
 static void make_and_use_elsewhere(void)
 {
     pthread_t thread;
@@ -52,5 +78,7 @@ int main(void)
     is_remote = getenv("BOXWISE_NODE") != NULL;
     for (int i = 0; i < 20; i++)
         make_and_use_elsewhere();
+    if (is_remote)
+        fail_elsewhere_alone();
     return end_mpi();
 }
