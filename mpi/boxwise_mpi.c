@@ -468,6 +468,16 @@ static int is_of_family(char *version)
 #endif
 }
 
+/* Whether this is one of MPI's own communicators instead of its address: no variable is at such a place. */
+static int is_value(const void *comm_handle)
+{
+    const MPI_Comm own[] = {MPI_COMM_WORLD, MPI_COMM_SELF, MPI_COMM_NULL};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if ((uintptr_t)comm_handle == (uintptr_t)own[i])
+            return 1;
+    return 0;
+}
+
 /* Whether MPI is in a state, and this a thread, in which it can be called. */
 static int32_t check_mpi(const char *version, char *detail, size_t capacity)
 {
@@ -550,6 +560,9 @@ int32_t boxwise_mpi_boot(int32_t abi, int32_t is_fortran, const void *comm_handl
                     "of this process is another: compile it with the mpicc of %s", version);
     if (comm_handle == NULL)
         return fail(detail, capacity, BOXWISE_ERROR_INVALID_ARGUMENT, "comm_handle is NULL, must point to an MPI_Comm");
+    if (is_value(comm_handle))
+        return fail(detail, capacity, BOXWISE_ERROR_INVALID_ARGUMENT, "comm_handle is a communicator, must point to one "
+                    "(pass &comm, not comm)");
     if (forget == NULL || boot == NULL || boot->struct_size < sizeof *boot)
         return fail(detail, capacity, BOXWISE_ERROR_INVALID_ARGUMENT, "forget or boot is NULL, or boot too short");
     const int32_t status = check_mpi(version, detail, capacity);

@@ -6,7 +6,7 @@ use boxwise::{Boot, Error, Message, Messages, Result, Status};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Barrier, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 struct Meeting {
     barrier: Barrier,
@@ -23,12 +23,10 @@ pub struct ThreadBoot {
     /// As the runtime says of its messages.
     pub most_tag: i32,
     pub any_thread: bool,
-    /// How many messages this rank can send before the runtime fails.
-    pub sends_left: u64,
-    /// What fails on this rank while it is set.
+    /// What fails on this rank.
     pub faults: Arc<Faults>,
-    /// Which message it sends only after [`LATE`].
-    pub late_send: Option<u64>,
+    /// Which of its messages arrives only after [`LATE`].
+    pub late_message: Option<u64>,
     /// Held by the messages until the library gives them back.
     pub held: Arc<()>,
 }
@@ -36,19 +34,43 @@ pub struct ThreadBoot {
 /// What the runtime of a rank fails to do.
 #[derive(Debug, Default)]
 pub struct Faults {
-    pub send: AtomicBool,
-    pub receive: AtomicBool,
+    pub send: Fault,
+    pub receive: Fault,
     /// The request is gone then.
-    pub test: AtomicBool,
-    pub cancel: AtomicBool,
+    pub test: Fault,
+    pub cancel: Fault,
+    /// Whether it panics instead.
+    pub panics: AtomicBool,
 }
 
-fn check(fault: &AtomicBool) -> Result<()> {
-    if fault.load(Relaxed) { Err(Error::new(Status::Transport, "the runtime fails")) } else { Ok(()) }
+/// A call that works so often, and then fails so often.
+#[derive(Debug, Default)]
+pub struct Fault {
+    works: AtomicU64,
+    fails: AtomicU64,
+}
+
+impl Fault {
+    /// From now on.
+    pub fn set(&self, works: u64, fails: u64) {
+        self.works.store(works, Relaxed);
+        self.fails.store(fails, Relaxed);
+    }
+}
+
+impl Faults {
+    fn check(&self, fault: &Fault) -> Result<()> {
+        let take = |count: &AtomicU64| count.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok();
+        if take(&fault.works) || !take(&fault.fails) {
+            return Ok(());
+        }
+        assert!(!self.panics.load(Relaxed), "the runtime panics, on purpose");
+        Err(Error::new(Status::Transport, "the runtime fails"))
+    }
 }
 
 /// Longer than a rank waits between two looks at the health of others.
-const LATE: Duration = Duration::from_millis(60);
+const LATE: Duration = Duration::from_millis(100);
 
 /// The members of a new group on one node.
 pub fn group(size: usize) -> Vec<ThreadBoot> {
@@ -71,9 +93,8 @@ fn members(nodes: &[usize], post: Option<Arc<Mutex<PostOffice>>>) -> Vec<ThreadB
         post: post.clone(),
         most_tag: 32767,
         any_thread: true,
-        sends_left: u64::MAX,
         faults: Arc::default(),
-        late_send: None,
+        late_message: None,
         held: Arc::default(),
     };
     nodes.iter().enumerate().map(member).collect()
@@ -123,9 +144,8 @@ impl Boot for ThreadBoot {
             post: self.post?,
             most_tag: self.most_tag,
             any_thread: self.any_thread,
-            sends_left: AtomicU64::new(self.sends_left),
             faults: self.faults,
-            late_send: self.late_send,
+            late_message: self.late_message,
             sent: AtomicU64::new(0),
             _held: self.held,
         }))
@@ -139,13 +159,28 @@ type Channel = (usize, usize, i32);
 /// sent, what is long when it is received.
 #[derive(Debug, Default)]
 struct PostOffice {
-    sent: BTreeMap<Channel, VecDeque<(u64, Vec<u8>)>>,
+    sent: BTreeMap<Channel, VecDeque<Letter>>,
     posted: BTreeMap<Channel, VecDeque<(u64, Place)>>,
+    /// Where a message was held back: it is delivered when somebody asks after its time.
+    late: BTreeSet<Channel>,
     /// Length of complete messages that nobody has tested yet.
     complete: BTreeMap<u64, usize>,
     /// Requests that are neither complete nor cancelled, to catch those that are used twice.
     live: BTreeSet<u64>,
     last: u64,
+}
+
+#[derive(Debug)]
+struct Letter {
+    number: u64,
+    bytes: Vec<u8>,
+    not_before: Instant,
+}
+
+impl Letter {
+    fn is_here(&self) -> bool {
+        self.not_before <= Instant::now()
+    }
 }
 
 #[derive(Debug)]
@@ -177,14 +212,15 @@ impl PostOffice {
 
     fn deliver(&mut self, channel: Channel) {
         let (Some(sent), Some(posted)) = (self.sent.get_mut(&channel), self.posted.get_mut(&channel)) else { return };
-        while !sent.is_empty() && !posted.is_empty() {
-            let ((send, message), (receive, place)) = (sent.pop_front().unwrap(), posted.pop_front().unwrap());
-            assert!(message.len() <= place.bytes, "{} bytes do not fit into {}", message.len(), place.bytes);
+        while sent.front().is_some_and(Letter::is_here) && !posted.is_empty() {
+            let (Letter { number, bytes, .. }, (receive, place)) =
+                (sent.pop_front().unwrap(), posted.pop_front().unwrap());
+            assert!(bytes.len() <= place.bytes, "{} bytes do not fit into {}", bytes.len(), place.bytes);
             // SAFETY: the place holds so many bytes, and is the message's until it is complete.
-            unsafe { std::ptr::copy_nonoverlapping(message.as_ptr(), place.data, message.len()) };
-            self.complete.insert(receive, message.len());
-            if message.len() > SHORT_BYTES {
-                self.complete.insert(send, 0);
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place.data, bytes.len()) };
+            self.complete.insert(receive, bytes.len());
+            if bytes.len() > SHORT_BYTES {
+                self.complete.insert(number, 0);
             }
         }
     }
@@ -197,9 +233,8 @@ struct Mail {
     post: Arc<Mutex<PostOffice>>,
     most_tag: i32,
     any_thread: bool,
-    sends_left: AtomicU64,
     faults: Arc<Faults>,
-    late_send: Option<u64>,
+    late_message: Option<u64>,
     sent: AtomicU64,
     _held: Arc<()>,
 }
@@ -208,27 +243,27 @@ impl Mail {
     unsafe fn put(&self, peer: usize, tag: i32, data: *const u8, bytes: usize) -> Result<Message> {
         assert_ne!(peer, self.rank, "nobody sends to itself");
         assert!((0..=self.most_tag).contains(&tag), "tag {tag} of {}", self.most_tag);
-        let left = self.sends_left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
-        left.map_err(|_| Error::new(Status::Transport, "the runtime fails"))?;
-        check(&self.faults.send)?;
-        if self.late_send == Some(self.sent.fetch_add(1, Relaxed)) {
-            std::thread::sleep(LATE);
-        }
+        self.faults.check(&self.faults.send)?;
+        let is_late = self.late_message == Some(self.sent.fetch_add(1, Relaxed));
+        let not_before = Instant::now() + if is_late { LATE } else { Duration::ZERO };
         let mut post = self.post.lock().unwrap();
         let number = post.number();
         // SAFETY: the caller vouches for the data.
-        let message = unsafe { std::slice::from_raw_parts(data, bytes) }.to_vec();
+        let contents = unsafe { std::slice::from_raw_parts(data, bytes) }.to_vec();
         if bytes <= SHORT_BYTES {
             post.complete.insert(number, bytes);
         }
         let channel = (self.rank, peer, tag);
-        post.sent.entry(channel).or_default().push_back((number, message));
+        if is_late {
+            post.late.insert(channel);
+        }
+        post.sent.entry(channel).or_default().push_back(Letter { number, bytes: contents, not_before });
         post.deliver(channel);
         Ok(Message(number))
     }
 
     unsafe fn expect(&self, peer: usize, tag: i32, data: *mut u8, bytes: usize) -> Result<Message> {
-        check(&self.faults.receive)?;
+        self.faults.check(&self.faults.receive)?;
         let mut post = self.post.lock().unwrap();
         let number = post.number();
         let channel = (peer, self.rank, tag);
@@ -238,9 +273,11 @@ impl Mail {
     }
 
     fn look(&self, message: &mut Message) -> Result<Option<usize>> {
+        let fails = self.faults.check(&self.faults.test);
         let mut post = self.post.lock().unwrap();
         assert!(post.live.contains(&message.0), "a message is tested until it is complete, and no longer");
-        check(&self.faults.test).inspect_err(|_| post.end(std::mem::replace(message, GONE)))?;
+        fails.inspect_err(|_| post.end(std::mem::replace(message, GONE)))?;
+        post.late.clone().into_iter().for_each(|channel| post.deliver(channel));
         let complete = post.complete.remove(&message.0);
         if complete.is_some() {
             post.live.remove(&message.0);
@@ -249,7 +286,7 @@ impl Mail {
     }
 
     fn give_up(&self, message: Message) -> Result<()> {
-        check(&self.faults.cancel)?;
+        self.faults.check(&self.faults.cancel)?;
         let mut post = self.post.lock().unwrap();
         assert!(message == GONE || post.live.contains(&message.0), "only what is under way is cancelled");
         post.end(message);
@@ -259,7 +296,8 @@ impl Mail {
     fn find(&self, tag: i32) -> Result<Option<usize>> {
         let post = self.post.lock().unwrap();
         let waits = |(channel, queue): (&Channel, &VecDeque<_>)| {
-            (channel.1 == self.rank && channel.2 == tag && !queue.is_empty()).then_some(channel.0)
+            let is_here = queue.front().is_some_and(Letter::is_here);
+            (channel.1 == self.rank && channel.2 == tag && is_here).then_some(channel.0)
         };
         Ok(post.sent.iter().find_map(waits))
     }

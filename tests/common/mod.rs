@@ -7,6 +7,7 @@ pub mod example;
 pub mod harness;
 pub mod job;
 pub mod memory;
+pub mod nodes;
 pub mod oracle;
 pub mod play;
 pub mod ranks;

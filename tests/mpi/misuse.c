@@ -15,6 +15,8 @@ static void arguments(void)
     CHECK_DETAIL(ARGUMENT, "comm_handle is NULL", boxwise_comm_create(NULL, BOXWISE_COMM_MPI, &comm));
     const MPI_Comm null = MPI_COMM_NULL;
     CHECK_DETAIL(ARGUMENT, "MPI_COMM_NULL", boxwise_comm_create(&null, BOXWISE_COMM_MPI, &comm));
+    CHECK_DETAIL(ARGUMENT, "pass &comm",
+                 boxwise_comm_create((const void *)(uintptr_t)MPI_COMM_WORLD, BOXWISE_COMM_MPI, &comm));
     CHECK_DETAIL(ARGUMENT, "MPI_COMM_NULL",
                  boxwise_comm_create_from_fortran((int32_t)MPI_Comm_c2f(MPI_COMM_NULL), &comm));
 
