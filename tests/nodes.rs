@@ -6,7 +6,7 @@ mod common;
 use boxwise::plan::ExitSync;
 use boxwise::{Boot, Communicator, Error, Options, Reshape, Result, Status, Stream};
 use common::boots::{ThreadBoot, group, group_on_nodes};
-use common::nodes::{execute, on_nodes, shift, statuses, unchanged};
+use common::nodes::{execute, execute_from, input_of, on_nodes, shift, statuses, unchanged};
 use common::ranks::together;
 
 use Status::{InvalidArgument as Bad, Success as Good};
@@ -19,11 +19,12 @@ fn a_fault_reaches_who_waits_for_the_data_or_everyone_where_that_is_asked() {
         {
             let seen = on_nodes(nodes, unchanged, |comm| {
                 let reshape = shift(&comm, Options { exit_sync, ..Options::default() }).expect("made");
-                for _ in 0..3 {
-                    execute(&reshape, false, None)?;
-                }
-                let told = (0..3).map(|_| execute(&reshape, comm.rank() == 1, None)).collect::<Vec<_>>();
-                execute(&reshape, false, None)?;
+                let input = input_of(&reshape);
+                let execute = |is_faulty| execute_from(&input, &reshape, is_faulty, None);
+                (0..3).try_for_each(|_| execute(false))?;
+                let told = (0..3).map(|_| execute(comm.rank() == 1)).collect::<Vec<_>>();
+                execute(false)?;
+                comm.barrier()?;
                 assert!(told.iter().all(|result| statuses(std::slice::from_ref(result)) == statuses(&told[..1])));
                 Ok::<_, Error>(told[0].clone())
             });

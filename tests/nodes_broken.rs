@@ -1,4 +1,4 @@
-//! Communicators that span nodes, here pretended, and break: whoever waits is told, with no timeout to help, and who has
+//! Communicators that span nodes, here pretended, and break: whoever waits is told, without a timeout, and who has
 //! finished may leave.
 
 mod common;

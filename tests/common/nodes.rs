@@ -45,11 +45,20 @@ pub fn shift(communicator: &Communicator, options: Options) -> Result<Reshape> {
     Reshape::make(communicator, Request::describe(4, held, wanted), &options)
 }
 
-/// One execution; a rank at fault passes no output.
+/// What this rank gives in a shift.
+pub fn input_of(reshape: &Reshape) -> Vec<u32> {
+    let count = reshape.info().bytes_sent as usize / 4;
+    (0..count).map(|i| (reshape.info().rank * count + i) as u32).collect()
+}
+
+/// One execution of a shift; a rank at fault passes no output.
 pub fn execute(reshape: &Reshape, is_faulty: bool, stream: Option<&Stream>) -> Result<()> {
-    let count = reshape.info().bytes_received as usize / 4;
-    let (rank, size) = (reshape.info().rank, reshape.info().size);
-    let input: Vec<u32> = (0..count).map(|i| (rank * count + i) as u32).collect();
+    execute_from(&input_of(reshape), reshape, is_faulty, stream)
+}
+
+/// The same where peers may still read the input afterwards.
+pub fn execute_from(input: &[u32], reshape: &Reshape, is_faulty: bool, stream: Option<&Stream>) -> Result<()> {
+    let (count, rank, size) = (input.len(), reshape.info().rank, reshape.info().size);
     let mut output = vec![u32::MAX; count];
     let out = if is_faulty { null_mut() } else { output.as_mut_ptr().cast() };
     // SAFETY: both arrays hold their boxes, or are NULL, which is told.
