@@ -181,7 +181,9 @@ fn who_cannot_tell_of_the_end_tells_it_later() {
         (&[0, 1][..], 1, Next::Barrier),
         (&[0, 1], 1, Next::Execute),
         (&[0, 1], 1, Next::Drop),
+        (&[0, 1, 2, 3, 4, 5], 3, Next::Barrier),
         (&[0, 1, 2, 3, 4, 5], 3, Next::Execute),
+        (&[0, 1, 2, 3, 4, 5], 3, Next::Drop),
     ] {
         let ended = AtomicUsize::new(0);
         let seen = on_faulty_nodes(nodes, |comm, faults| {

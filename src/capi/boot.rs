@@ -137,10 +137,12 @@ impl CheckedBoot {
         if struct_size < LEAST_BYTES {
             return wrong(format!("struct_size is {struct_size}, must be at least {LEAST_BYTES}"));
         }
+        // Whole members only: half a pointer must not be called.
+        const WORD_BYTES: usize = mem::size_of::<*const c_void>();
+        let bytes = struct_size.min(mem::size_of::<boxwise_boot_t>()) / WORD_BYTES * WORD_BYTES;
         // SAFETY: all-zero bytes are a table without functions; as many bytes as both have are then copied.
         let table = unsafe {
             let mut table: boxwise_boot_t = mem::zeroed();
-            let bytes = struct_size.min(mem::size_of::<boxwise_boot_t>());
             ptr::copy_nonoverlapping(boot.cast::<u8>(), (&raw mut table).cast(), bytes);
             table
         };

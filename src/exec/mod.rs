@@ -3,6 +3,7 @@
 //! Decides nothing that the plan could have decided, allocates nothing, and makes no collective call.
 
 mod direction;
+mod outcome;
 mod peer;
 mod program;
 mod remote;

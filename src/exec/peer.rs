@@ -1,7 +1,8 @@
 //! One operation with all peers of this node: how the data moves between each pair, and how far it has got.
 
 use super::direction::{Cursor, Direction};
-use super::program::{Buffers, Failure, Program};
+use super::outcome::Failure;
+use super::program::{Buffers, Program};
 use super::remote::RemoteStep;
 use super::{CROSS_MEMORY, DIRECT, RING};
 use crate::copy::Kernel;

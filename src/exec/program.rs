@@ -1,6 +1,7 @@
 //! A made plan, ready to run: kernels for every transfer, the segment shared with the peers, and the order of turns.
 
 use super::direction::Direction;
+use super::outcome::{Everyone, Failure};
 use super::peer::{Flows, PeerCopies, Step, kept_piece_bytes};
 use super::remote::{RemoteCopies, RemoteFlow, RemoteStep};
 use super::stream::{Job, Stream};
@@ -9,9 +10,7 @@ use crate::copy::Kernel;
 use crate::error::{Error, Result, Status, catch_panic};
 use crate::geometry::{LoopNest, Placement};
 use crate::plan::{ExitSync, Request, Schedule};
-use crate::transport::{
-    Cause, Communicator, Operation, Patience, Pending, PlanSegment, PlanTags, Post, Progress, Reach, Tally, patience,
-};
+use crate::transport::{Cause, Communicator, Operation, Patience, PlanSegment, PlanTags, Post, Reach, Tally, patience};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -50,7 +49,7 @@ pub struct Program {
     output: Placement,
     workspace_bytes: usize,
     staging: Option<Kernel>,
-    patience: Patience,
+    pub(super) patience: Patience,
     /// The last operation that was given out.
     given: AtomicU32,
     /// The operation whose turn it is, and what operations reuse.
@@ -77,8 +76,6 @@ struct State {
     remote_flows: Vec<RemoteFlow>,
     /// Where every rank learns how the operation ended on all, if some are on other nodes.
     tally: Option<Tally>,
-    /// The peers of other nodes know that the communicator is broken.
-    told: bool,
 }
 
 impl Program {
@@ -232,7 +229,7 @@ impl Program {
         });
         if self.communicator.0.broken().is_some() {
             self.withdraw(operation);
-            state.told = state.told || self.tell_remotes();
+            self.tell_remotes();
             // No message may touch the buffers any more.
             state.remote_flows.iter_mut().for_each(RemoteFlow::abandon);
         }
@@ -302,11 +299,12 @@ impl Program {
         }
     }
 
-    /// Tells those of other nodes who may wait for this rank that the communicator is broken, if that can be done here.
-    fn tell_remotes(&self) -> bool {
+    /// Tells those of other nodes who may wait for this rank that the communicator is broken.
+    fn tell_remotes(&self) {
         let Communicator(inner) = &self.communicator;
-        let remotes = self.remotes.iter().map(|peer| peer.rank);
-        inner.wire.as_ref().is_some_and(|wire| wire.tell(inner.node.control.cause(), remotes))
+        if let Some(wire) = &inner.wire {
+            wire.spread(inner.node.control.cause(), self.remotes.iter().map(|peer| peer.rank));
+        }
     }
 
     /// After a failure: nobody may start to use this rank's buffers any more, and it waits for the ranks of
@@ -327,29 +325,6 @@ impl Program {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
-    }
-
-    /// Tells how the operation ended here, and returns how it ended on the lowest rank where it failed.
-    fn wait_for_everyone(&self, operation: Operation, own: Option<Failure>, tally: Option<&mut Tally>) -> Result<()> {
-        let (segment, inner) = (&self.segment, &*self.communicator.0);
-        let node = &inner.node;
-        let bell = segment.bell(node.member);
-        let failure = if let Some(tally) = tally {
-            tally.start(Failure::pack(own));
-            inner.wait(bell, self.patience, &mut Outcomes { program: self, operation, tally })?;
-            segment.slot(node.member).set_complete(operation, 0);
-            Failure::unpack(tally.least())
-        } else {
-            segment.slot(node.member).set_complete(operation, Failure::pack(own));
-            let members = 0..node.ranks.len();
-            self.ring(members.clone());
-            let outcome = |member: usize| segment.slot(member).outcome(operation);
-            let everyone = members.clone().map(|member| (node.ranks[member], member));
-            let mut others = Everyone::new(everyone, |member| outcome(member).is_some());
-            inner.wait(bell, self.patience, &mut others)?;
-            members.filter_map(outcome).find_map(Failure::unpack)
-        };
-        failure.map_or(Ok(()), |failure| Err(failure.into()))
     }
 
     /// Stages the input where that is needed, and says where the buffers lie.
@@ -381,98 +356,7 @@ impl Program {
         self.ring(self.peers.iter().map(|peer| peer.member));
     }
 
-    fn ring(&self, members: impl Iterator<Item = usize>) {
+    pub(super) fn ring(&self, members: impl Iterator<Item = usize>) {
         members.for_each(|member| self.segment.bell(member).ring());
-    }
-}
-
-/// Waits until something is true of every member of a list, which gives their ranks too.
-struct Everyone<I, F> {
-    left: I,
-    current: Option<(usize, usize)>,
-    is_true: F,
-}
-
-impl<I: Iterator<Item = (usize, usize)>, F: Fn(usize) -> bool> Everyone<I, F> {
-    fn new(mut members: I, is_true: F) -> Self {
-        let current = members.next();
-        Everyone { left: members, current, is_true }
-    }
-}
-
-impl<I: Iterator<Item = (usize, usize)> + Clone, F: Fn(usize) -> bool> Pending for Everyone<I, F> {
-    fn progress(&mut self) -> Result<Progress> {
-        while self.current.is_some_and(|(_, member)| (self.is_true)(member)) {
-            self.current = self.left.next();
-        }
-        Ok(if self.current.is_none() { Progress::Finished } else { Progress::Idle })
-    }
-
-    fn awaited(&self, visit: &mut dyn FnMut(usize)) {
-        let missing = self.current.into_iter().chain(self.left.clone()).filter(|&(_, member)| !(self.is_true)(member));
-        missing.for_each(|(rank, _)| visit(rank));
-    }
-}
-
-/// How the operation ended on all ranks, some of them on other nodes.
-struct Outcomes<'a> {
-    program: &'a Program,
-    operation: Operation,
-    tally: &'a mut Tally,
-}
-
-impl Pending for Outcomes<'_> {
-    fn progress(&mut self) -> Result<Progress> {
-        self.tally.progress()
-    }
-
-    fn awaited(&self, visit: &mut dyn FnMut(usize)) {
-        // A rank of this node that knows how it ended may have gone.
-        let (segment, node) = (&self.program.segment, &self.program.communicator.0.node);
-        let has_finished = |member: usize| segment.slot(member).outcome(self.operation).is_some();
-        self.tally.awaited(&mut |rank| {
-            if !node.member_of(rank).is_some_and(has_finished) {
-                visit(rank);
-            }
-        });
-    }
-
-    fn needs_polling(&self) -> bool {
-        true
-    }
-}
-
-/// An operation that failed because a rank could not take part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Failure {
-    /// The rank whose arguments are at fault.
-    pub rank: usize,
-    /// What its own call returns.
-    pub status: Status,
-}
-
-impl Failure {
-    fn pack(failure: Option<Failure>) -> u64 {
-        failure.map_or(0, |failure| (failure.rank as u64) << 32 | failure.status as u64)
-    }
-
-    fn unpack(word: u64) -> Option<Failure> {
-        let rank = (word >> 32) as usize;
-        Failure::posted(rank, word as u32 as i32)
-    }
-
-    /// What a rank posted as its fault; 0 is none.
-    pub fn posted(rank: usize, fault: i32) -> Option<Failure> {
-        (fault != 0).then(|| Failure { rank, status: Status::from_code(fault).unwrap_or(Status::Internal) })
-    }
-}
-
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Error {
-        let rank = failure.rank;
-        Error::new(
-            failure.status,
-            format!("rank {rank} could not take part in this operation: its own error text says why"),
-        )
     }
 }

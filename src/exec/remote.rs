@@ -2,7 +2,8 @@
 
 use super::MESSAGE;
 use super::direction::{Cursor, Direction};
-use super::program::{Buffers, Failure, Program};
+use super::outcome::Failure;
+use super::program::{Buffers, Program};
 use crate::copy::Kernel;
 use crate::error::{Result, Status};
 use crate::geometry::LoopNest;

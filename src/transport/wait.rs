@@ -130,7 +130,7 @@ impl Inner {
     pub fn broken(&self) -> Option<Error> {
         let broken = self.node.control.broken()?;
         if let Some(wire) = &self.wire {
-            wire.spread(self.node.control.cause());
+            wire.spread(self.node.control.cause(), std::iter::empty());
         }
         Some(broken)
     }

@@ -8,8 +8,8 @@ use super::wait::{Patience, Pending, Progress};
 use crate::error::{Error, Result, Status};
 use bytemuck::{Pod, Zeroable};
 use std::cell::Cell;
-use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -26,8 +26,11 @@ pub struct Wire {
     size: usize,
     /// The largest tag on all ranks.
     most_tag: i32,
-    /// This rank has told its neighbours that the communicator is broken.
-    has_spread: AtomicBool,
+    /// The ranks that must know that the communicator is broken, and whether they have been told.
+    notices: Mutex<BTreeMap<usize, bool>>,
+    /// What they are told. Like all of a broken communicator's wire it is never freed: such a message may never be
+    /// complete.
+    notice: Box<AtomicU64>,
     hearing: Mutex<()>,
     tags: Mutex<Tags>,
 }
@@ -53,8 +56,8 @@ pub fn mark_own_thread() {
 impl Wire {
     /// The messages of rank `rank` of `size`, with tags up to `most_tag` on all of them.
     pub fn new(messages: Box<dyn Messages>, rank: usize, size: usize, most_tag: i32) -> Wire {
-        let (hearing, tags) = (Mutex::default(), Mutex::default());
-        Wire { messages, rank, size, most_tag, has_spread: AtomicBool::new(false), hearing, tags }
+        let (notices, notice, hearing, tags) = Default::default();
+        Wire { messages, rank, size, most_tag, notices, notice, hearing, tags }
     }
 
     /// The runtime's messages.
@@ -136,31 +139,23 @@ impl Wire {
         Ok(Round { receiving, sending: Sending::start(self, to, EXCHANGE_TAG, out)?, inner, exchange })
     }
 
-    /// Tells once that the communicator is broken those who may wait for this rank in an exchange or a tally. `word` is
-    /// the packed cause.
-    pub fn spread(&self, word: u64) {
+    /// Tells that the communicator is broken, each rank once: those who may wait for this one in an exchange or a
+    /// tally, and `others`. `word` is the packed cause. Who cannot be told now, is told at the next call.
+    pub fn spread(&self, word: u64, others: impl Iterator<Item = usize>) {
         let steps = std::iter::successors(Some(1), |step| Some(2 * step)).take_while(|&step| step < self.size);
         let neighbours =
             steps.flat_map(|step| [(self.rank + step) % self.size, (self.rank + self.size - step) % self.size]);
-        if !self.has_spread.load(Ordering::Acquire) && self.tell(word, neighbours) {
-            self.has_spread.store(true, Ordering::Release);
-        }
-    }
-
-    /// Tells these ranks that the communicator is broken; whether that could be done from here for any of them.
-    pub fn tell(&self, word: u64, ranks: impl Iterator<Item = usize>) -> bool {
+        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        neighbours.chain(others).for_each(|rank| _ = notices.entry(rank).or_default());
         if !self.is_usable_here() {
-            return false;
+            return;
         }
-        // These few bytes are never given back: a message of a broken communicator may never be complete.
-        let word: &'static u64 = Box::leak(Box::new(word));
-        let mut told = false;
-        for peer in ranks {
+        self.notice.store(word, Ordering::Relaxed);
+        for (&rank, told) in notices.iter_mut().filter(|(_, told)| !**told) {
             // SAFETY: the word lives for ever.
-            let sent = unsafe { self.messages.send(peer, NOTICE_TAG, (&raw const *word).cast(), size_of::<u64>()) };
-            told |= sent.and_then(|mut message| self.messages.test(&mut message)).is_ok();
+            let sent = unsafe { self.messages.send(rank, NOTICE_TAG, self.notice.as_ptr().cast(), size_of::<u64>()) };
+            *told = sent.and_then(|mut message| self.messages.test(&mut message)).is_ok();
         }
-        told
     }
 
     /// What another rank tells of the end of the communicator, if one does.
