@@ -8,12 +8,12 @@ use super::boot::Message;
 use super::communicator::Communicator;
 use crate::error::{Error, Result, Status};
 
-/// Buffers on each side: one is filled or read while others are under way.
-const DEPTH: usize = 4;
+/// Buffers on each side: one is filled or read while the other is under way. More would leave the cache.
+const DEPTH: usize = 2;
 
 /// The most bytes of one piece: packed and read in the cache, long enough for any network; less for many ranks.
 pub fn piece_bytes(size: usize) -> usize {
-    ((64 << 20) / size.next_power_of_two()).clamp(64 << 10, 512 << 10)
+    ((64 << 20) / size.next_power_of_two()).clamp(64 << 10, 256 << 10)
 }
 
 /// One peer's lane, both ways.
