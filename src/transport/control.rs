@@ -144,7 +144,7 @@ impl Control {
         let (cause, rank) = Cause::unpack(self.cause())?;
         let what = match cause {
             Cause::Died => format!("the process of rank {rank} has ended"),
-            Cause::Left => format!("rank {rank} has destroyed its communicator"),
+            Cause::Left => format!("rank {rank} has destroyed its communicator, or the last handle made on it"),
             Cause::TimedOut(other) => format!("rank {rank} gave up, after its timeout, to wait for rank {other}"),
             Cause::Failed => format!("rank {rank} could not do its part"),
         };
