@@ -63,7 +63,8 @@ fn main() -> ExitCode {
     // The others would wait for this rank.
     let wrong = catch_unwind(AssertUnwindSafe(play)).unwrap_or_else(|_| mpi.abort());
     if wrong == 0 && mpi.world().rank() == 0 {
-        println!("all cases were right");
+        // Launchers may lose what a rank prints that leaves without MPI's end.
+        std::fs::write(variable("TEST_VERDICT"), "all cases were right\n").expect("the verdict can be written");
     }
     mpi.finalize(std::env::var("TEST_NO_FINALIZE").is_ok());
     if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }

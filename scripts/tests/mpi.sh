@@ -218,9 +218,11 @@ test_differential() {
 
 # differential RANKS LEVEL NETWORK
 differential() {
-    local ranks=$1 level=$2 network=$3 launcher=(mpirun -n "$1") output status=0 leaves=no
+    local ranks=$1 level=$2 network=$3 launcher=(mpirun -n "$1") status=0 leaves=no verdict
+    verdict=$(mktemp "$scratch/verdict.XXXXXX")
     local variables=("TEST_JOB=$family $ranks $level $network" "TEST_LEVEL=$level" "TEST_SHIM=$programs_dir/shim.so"
-        "TEST_SEED=$differential_seed" "TEST_CASES=$cases_per_job" "BOXWISE_MPI_PLUGIN=$(plugin_of "$family")")
+        "TEST_SEED=$differential_seed" "TEST_CASES=$cases_per_job" "TEST_VERDICT=$verdict"
+        "BOXWISE_MPI_PLUGIN=$(plugin_of "$family")")
     if [ "$network" = hosts ]; then
         launcher=(tests/mpi/two_hosts.sh "$family" "$ranks")
         variables+=(TEST_HOSTS=2)
@@ -238,11 +240,9 @@ differential() {
             launcher+=(-disable-auto-cleanup)
             ;;
     esac
-    output=$(PATH=$commands_dir:$PATH within 120 env "${variables[@]}" "${launcher[@]}" "$scratch/differential_mpi" \
-        2>&1) || status=$?
-    printf '%s\n' "$output"
+    PATH=$commands_dir:$PATH within 120 env "${variables[@]}" "${launcher[@]}" "$scratch/differential_mpi" || status=$?
     [ "$leaves" = yes ] || [ "$status" -eq 0 ]
-    grep -q '^all cases were right' <<<"$output"
+    grep -q '^all cases were right' "$verdict"
 }
 
 # Plays the case that CASE names, many times.
