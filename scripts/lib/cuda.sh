@@ -1,0 +1,23 @@
+# shellcheck shell=bash disable=SC2154 # variables of other files
+# NVIDIA's compiler and NVSHMEM, from their Python packages, in a virtual environment below cargo's folder.
+
+cuda_wheels=(
+    nvidia-cuda-nvcc==13.5.37
+    nvidia-cuda-runtime==13.5.37
+    nvidia-cuda-cccl==13.3.5.0.6
+    nvidia-nvshmem-cu13==3.8.0
+)
+
+# Sets CUDA_HOME and NVSHMEM_HOME; installs both if they are not there.
+need_cuda() {
+    local environment=$target_dir/cuda-wheels packages
+    if [ ! -e "$environment/complete" ]; then
+        rm -rf "$environment"
+        python3 -m venv "$environment"
+        "$environment/bin/pip" install --quiet --disable-pip-version-check "${cuda_wheels[@]}"
+        touch "$environment/complete"
+    fi
+    packages=$(echo "$environment"/lib/python3*/site-packages/nvidia)
+    export CUDA_HOME=$packages/cu13 NVSHMEM_HOME=$packages/nvshmem
+    [ -x "$CUDA_HOME/bin/nvcc" ] && [ -e "$NVSHMEM_HOME/include/nvshmem.h" ]
+}
