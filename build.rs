@@ -1,6 +1,9 @@
 //! Gives the shared library its soname, which changes only with the ABI, and puts a link of that name beside it, so
 //! that programs linked with what cargo built also start with it.
 
+#[path = "build/kernels.rs"]
+mod kernels;
+
 use std::path::Path;
 
 const SONAME: &str = "libboxwise.so.0";
@@ -9,6 +12,9 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,{SONAME}");
     let out = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
+    if std::env::var_os("CARGO_FEATURE_CUDA").is_some() {
+        kernels::build(Path::new(&out));
+    }
     // <target>/<profile>/build/<package>/out
     if let Some(profile) = Path::new(&out).ancestors().nth(3) {
         let link = profile.join(SONAME);

@@ -107,6 +107,7 @@ static inline void gather(boxwise_comm_t comm, const void *mine, int64_t count, 
     const int64_t lower_output[2] = {0, 0}, upper_output[2] = {rank == 0 ? size : 0, count};
     boxwise_handle_t handle;
     CHECK(boxwise_create(&handle));
+    CHECK(boxwise_set_option(handle, BOXWISE_OPTION_BACKEND, BOXWISE_BACKEND_HOST)); /* also where others use GPUs */
     CHECK(boxwise_make(handle, 8, 2, lower_input, upper_input, NULL, lower_output, upper_output, NULL, &comm,
                        BOXWISE_COMM_OBJECT));
     CHECK(boxwise_exec_async(handle, all, mine, NULL, NULL));

@@ -50,7 +50,8 @@ module boxwise
      integer(c_int32_t) :: MPI_VAL
   end type MPI_Comm
 
-  !> A host stream. `c` is the boxwise_stream_t.
+  !> A host stream. `c` is the boxwise_stream_t. On the NVSHMEM backend boxwise_stream(s), where the c_ptr s is a CUDA
+  !! stream, stands for that stream.
   type :: boxwise_stream
      type(c_ptr) :: c = c_null_ptr
   end type boxwise_stream
@@ -113,7 +114,9 @@ module boxwise
        BOXWISE_METHOD_DIRECT = 1, &
        BOXWISE_METHOD_RING = 2, &
        BOXWISE_METHOD_CROSS_MEMORY = 4, &
-       BOXWISE_METHOD_MESSAGE = 8
+       BOXWISE_METHOD_MESSAGE = 8, &
+       BOXWISE_METHOD_STORE = 16, &
+       BOXWISE_METHOD_PUT = 32
 
   integer(c_int32_t), parameter, public :: &
        BOXWISE_FORMAT_TEXT = 0, &

@@ -121,6 +121,7 @@ contains
     upper = merge(size, 0_c_int32_t, rank == 0)
     allocate(all_checked(upper))
     call boxwise_create(handle)
+    call boxwise_set_option(handle, BOXWISE_OPTION_BACKEND, BOXWISE_BACKEND_HOST) ! also where others use GPUs
     call boxwise_make(handle, c_sizeof(checked), [lower], [lower + 1], [0_c_int64_t], [upper], comm)
     call boxwise_exec_async(handle, all_checked, checked)
     call boxwise_destroy(handle)

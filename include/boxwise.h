@@ -89,12 +89,12 @@ typedef enum boxwise_option {
     /// 1: output elements that no input holds are left untouched. 0 (default): a hole is an error.
     BOXWISE_OPTION_ALLOW_UNCOVERED = 3,
     /// 0: the caller vouches that the buffers of all ranks are ready when any rank executes. 1 (default): each
-    /// execution waits until they are. The host backend waits in any case, for it learns there where they are.
+    /// execution waits until they are. Both backends wait in any case, for they learn there where they are.
     BOXWISE_OPTION_ENTRY_SYNC = 4,
     /// What is true when an execution is complete. 0: this rank's output is whole. 1 (default): and its input may
     /// be reused. 2: as 1, on every rank.
     BOXWISE_OPTION_EXIT_SYNC = 5,
-    /// Host copy threads of this rank, 1 to 1024; default 1.
+    /// Host copy threads of this rank, 1 to 1024; default 1. The NVSHMEM backend does not look at it.
     BOXWISE_OPTION_THREADS = 6,
     /// Longest wait for other ranks in milliseconds, with nothing to do meanwhile. 0 (default): for ever, but a dead
     /// peer is still noticed. It must exceed the time that a peer needs for its own copies.
@@ -107,7 +107,9 @@ typedef enum boxwise_backend {
     BOXWISE_BACKEND_AUTO = 0,
     /// Host memory, moved by the processor.
     BOXWISE_BACKEND_HOST = 1,
-    /// Device memory, moved by NVSHMEM.
+    /// Device memory, moved by NVSHMEM: every buffer lies in its symmetric heap (boxwise_malloc with
+    /// BOXWISE_MEMORY_DEVICE, or nvshmem_malloc). NVSHMEM is initialised here if nobody has done so. NOT_SUPPORTED by
+    /// make where the library was built without it, UNAVAILABLE where the machine lacks it.
     BOXWISE_BACKEND_NVSHMEM = 2,
 } boxwise_backend;
 
@@ -147,6 +149,10 @@ typedef enum boxwise_method {
     BOXWISE_METHOD_CROSS_MEMORY = 4,
     /// In messages to and from ranks of other nodes.
     BOXWISE_METHOD_MESSAGE = 8,
+    /// NVSHMEM backend: kernels store straight into the output of a GPU that they reach (NVLink, same node): one pass.
+    BOXWISE_METHOD_STORE = 16,
+    /// NVSHMEM backend: packed pieces, put by NVSHMEM into the workspace of a GPU that is out of reach otherwise.
+    BOXWISE_METHOD_PUT = 32,
 } boxwise_method;
 
 /// Forms of the text that boxwise_describe gives.
@@ -469,7 +475,8 @@ boxwise_status_t boxwise_make(boxwise_handle_t handle,
 
 /// Gives the size of the workspace that boxwise_exec_async needs on this rank.
 ///
-/// - workspace_bytes: where it goes, in bytes, 0 unless BOXWISE_OPTION_IN_PLACE is set; not NULL.
+/// - workspace_bytes: where it goes, in bytes, not NULL. 0 unless BOXWISE_OPTION_IN_PLACE is set, or NVSHMEM reaches
+///   a peer by puts only (another node).
 ///
 /// Not collective; ranks may differ. One thread at a time per handle.
 /// Statuses: INVALID_ARGUMENT, INVALID_STATE (not made, or destroyed).
@@ -481,12 +488,23 @@ boxwise_status_t boxwise_get_size(boxwise_handle_t handle, size_t *workspace_byt
 ///   empty.
 /// - data_in: this rank's input, likewise. Never written, unless BOXWISE_OPTION_IN_PLACE is set.
 /// - workspace: boxwise_get_size bytes that overlap neither of the two; not looked at when that is 0.
-/// - stream: NULL runs the operation before returning. A boxwise_stream_t queues it after what was queued before; the
-///   buffers must stay as they are until boxwise_stream_synchronize, which also returns the operation's failure.
-///   NOT_SUPPORTED where ranks of other nodes take part and MPI has less than MPI_THREAD_MULTIPLE.
+/// - stream, host backend: NULL runs the operation before returning. A boxwise_stream_t queues it after what was
+///   queued before; the buffers must stay as they are until boxwise_stream_synchronize, which also returns the
+///   operation's failure. NOT_SUPPORTED where ranks of other nodes take part and MPI has less than
+///   MPI_THREAD_MULTIPLE.
+/// - stream, NVSHMEM backend: a cudaStream_t (or CUstream) of the GPU that NVSHMEM has, NULL for the default stream. The
+///   operation is queued there as a few kernels, and the call returns at once; it never waits for the device, so that
+///   it can be captured in a CUDA graph and the graph be launched again and again, on all ranks alike. The buffers lie
+///   in the symmetric heap and must stay as they are until the stream has got there.
 ///
 /// It waits by itself until the buffers of the other ranks are ready; no barrier is needed before it. Complete means
 /// that this rank's output is whole and its input may be reused; see BOXWISE_OPTION_EXIT_SYNC.
+///
+/// On the NVSHMEM backend a failure of the operation itself (a peer's bad argument, a lost peer, a timeout) is known only
+/// when the stream gets there. It is returned once: by the next boxwise_exec_async with the handle, else by
+/// boxwise_destroy. After a peer's bad argument that next call queues its own operation all the same and only then
+/// returns the earlier failure; after a lost peer or a timeout nothing is queued any more. A fault of this call's own
+/// arguments is returned first, and the earlier failure by the call after it.
 ///
 /// Collective: called by all ranks; those of one thread or stream in the same order on all ranks. One thread at a
 /// time per handle. A fault of this rank's own is told to the ranks that would wait for it.
@@ -499,12 +517,15 @@ boxwise_status_t boxwise_exec_async(boxwise_handle_t handle,
                                     void *workspace,
                                     void *stream);
 
-/// Ends a handle, made or not. Operations already queued on a stream still run; what they need lives until then.
+/// Ends a handle, made or not. Operations already queued on a host stream still run; what they need lives until then.
+/// On the NVSHMEM backend the call waits for all work of this device, other than while a stream is captured; graphs that
+/// hold operations of the handle must not be launched afterwards.
 ///
-/// - handle: may be NULL, then nothing happens.
+/// - handle: may be NULL, then nothing happens. It is gone whatever the status says.
 ///
-/// Not collective, no waiting. One thread at a time per handle.
-/// Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed before).
+/// Not collective; waits for no other rank but through operations that are queued. One thread at a time per handle.
+/// Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed before); NVSHMEM backend: that of an operation whose failure no
+/// call has returned yet.
 boxwise_status_t boxwise_destroy(boxwise_handle_t handle);
 
 /// Tells what the plan of a made handle moves.

@@ -426,7 +426,7 @@ public:
         detail::check(outcome);
     }
 
-    /// Bytes of workspace that execute needs on this rank; 0 unless in place.
+    /// Bytes of workspace that execute needs on this rank; 0 unless in place, or where NVSHMEM reaches a peer by puts.
     std::size_t workspace_bytes() const {
         std::size_t bytes;
         detail::check(boxwise_get_size(native(), &bytes));
@@ -441,6 +441,12 @@ public:
     /// Queues the operation; the buffers must stay until the stream is synchronized. Collective.
     void execute_async(const stream &queue, void *data_out, const void *data_in, void *workspace = nullptr) const {
         detail::check(boxwise_exec_async(native(), data_out, data_in, workspace, queue.native()));
+    }
+
+    /// On the NVSHMEM backend: queues the operation on a cudaStream_t (or CUstream), null for the default one; the
+    /// buffers must stay until the stream has got there. Collective.
+    void execute_async(void *cuda_stream, void *data_out, const void *data_in, void *workspace = nullptr) const {
+        detail::check(boxwise_exec_async(native(), data_out, data_in, workspace, cuda_stream));
     }
 
     /// Numbers about the plan.

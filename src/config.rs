@@ -78,6 +78,18 @@ pub const MPI_PLUGIN: Variable = Variable {
     default: "searched for",
     meaning: "file of the plugin for MPI communicators, instead of one beside the library or in the loader's path",
 };
+/// NVSHMEM's library.
+pub const NVSHMEM_LIB: Variable = Variable {
+    name: "BOXWISE_NVSHMEM_LIB",
+    default: "searched for",
+    meaning: "file of NVSHMEM's host library, where nothing in the process has loaded it",
+};
+/// Where NVSHMEM is installed.
+pub const NVSHMEM_HOME: Variable = Variable {
+    name: "NVSHMEM_HOME",
+    default: "none",
+    meaning: "folder of NVSHMEM, with its library in lib, unless BOXWISE_NVSHMEM_LIB names that",
+};
 /// How long to wait for the other ranks to start.
 pub const BOOT_TIMEOUT_MS: Variable = Variable {
     name: "BOXWISE_BOOT_TIMEOUT_MS",
@@ -86,4 +98,5 @@ pub const BOOT_TIMEOUT_MS: Variable = Variable {
 };
 
 /// Every variable.
-pub const VARIABLES: [Variable; 9] = [RANK, SIZE, JOB, BOARD, LOG, CMA, NODE, MPI_PLUGIN, BOOT_TIMEOUT_MS];
+pub const VARIABLES: [Variable; 11] =
+    [RANK, SIZE, JOB, BOARD, LOG, CMA, NODE, MPI_PLUGIN, NVSHMEM_LIB, NVSHMEM_HOME, BOOT_TIMEOUT_MS];

@@ -5,7 +5,9 @@ use super::boundary::{Output, call, null};
 use super::handle::{self, Kind, Object};
 use super::mpi;
 use super::status::boxwise_status_t;
-use crate::error::{Error, Result, Status};
+#[cfg(not(feature = "cuda"))]
+use crate::error::Status;
+use crate::error::{Error, Result};
 use crate::log;
 use crate::transport::Communicator;
 use std::ffi::c_void;
@@ -233,9 +235,17 @@ pub unsafe extern "C" fn boxwise_malloc(
         // A fault of this rank's own is shared, so that the others do not wait for it.
         let asked = match memory {
             HOST => output.as_ref().map(|_| bytes).map_err(Error::clone),
+            #[cfg(feature = "cuda")]
+            DEVICE => {
+                let memory = comm.malloc_device(output.as_ref().map(|_| bytes).map_err(Error::clone))?;
+                output?.write(memory.cast());
+                return Ok(());
+            }
+            #[cfg(not(feature = "cuda"))]
             DEVICE => Err(Error::new(
                 Status::NotSupported,
-                "memory is BOXWISE_MEMORY_DEVICE, but this build has no device backend yet; use BOXWISE_MEMORY_HOST",
+                "memory is BOXWISE_MEMORY_DEVICE, but the library was built without GPUs (cargo build --features cuda); \
+                 use BOXWISE_MEMORY_HOST",
             )),
             _ => Err(Error::invalid_argument(format!(
                 "memory is {memory}, must be BOXWISE_MEMORY_HOST ({HOST}) or BOXWISE_MEMORY_DEVICE ({DEVICE})"
@@ -257,5 +267,12 @@ pub unsafe extern "C" fn boxwise_malloc(
 /// communicator).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn boxwise_free(comm: boxwise_comm_t, pointer: *mut c_void) -> boxwise_status_t {
-    call("boxwise_free", || handle::get::<Communicator, _>("comm", comm)?.free(pointer.cast()))
+    call("boxwise_free", || {
+        let comm = handle::get::<Communicator, _>("comm", comm)?;
+        #[cfg(feature = "cuda")]
+        if let Some(freed) = comm.free_device(pointer.cast()) {
+            return freed;
+        }
+        comm.free(pointer.cast())
+    })
 }

@@ -2,7 +2,7 @@
 
 use super::boundary::{Output, call, null};
 use super::handle;
-use super::reshape::{Handle, boxwise_backend, boxwise_handle_t};
+use super::reshape::{Handle, boxwise_handle_t};
 use super::status::boxwise_status_t;
 use crate::error::{Error, Result};
 use crate::exec::{self, METHODS};
@@ -21,6 +21,10 @@ pub enum boxwise_method {
     BOXWISE_METHOD_CROSS_MEMORY = 4,
     /// In messages to and from ranks of other nodes.
     BOXWISE_METHOD_MESSAGE = 8,
+    /// NVSHMEM backend: kernels store straight into the output of a GPU that they reach (NVLink, same node): one pass.
+    BOXWISE_METHOD_STORE = 16,
+    /// NVSHMEM backend: packed pieces, put by NVSHMEM into the workspace of a GPU that is out of reach otherwise.
+    BOXWISE_METHOD_PUT = 32,
 }
 
 const _: () = {
@@ -28,7 +32,9 @@ const _: () = {
     assert!(boxwise_method::BOXWISE_METHOD_RING as u32 == exec::RING);
     assert!(boxwise_method::BOXWISE_METHOD_CROSS_MEMORY as u32 == exec::CROSS_MEMORY);
     assert!(boxwise_method::BOXWISE_METHOD_MESSAGE as u32 == exec::MESSAGE);
-    assert!(METHODS.len() == 4);
+    assert!(boxwise_method::BOXWISE_METHOD_STORE as u32 == exec::STORE);
+    assert!(boxwise_method::BOXWISE_METHOD_PUT as u32 == exec::PUT);
+    assert!(METHODS.len() == 6);
 };
 
 /// Forms of the text that boxwise_describe gives.
@@ -102,7 +108,7 @@ pub unsafe extern "C" fn boxwise_get_info(handle: boxwise_handle_t, info: *mut b
         let plan = reshape.info();
         let filled = boxwise_info_t {
             struct_size,
-            backend: boxwise_backend::BOXWISE_BACKEND_HOST as i32,
+            backend: reshape.backend() as i32,
             methods: reshape.methods(),
             rank: plan.rank as i32,
             size: plan.size as i32,

@@ -11,7 +11,7 @@ use crate::log;
 use crate::plan::{Backend, OptionName, Options, Request, Side};
 use crate::reshape::Reshape;
 use std::ffi::c_void;
-use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
 
 /// The largest number of dimensions of an array.
 pub const BOXWISE_MAX_DIMS: i32 = 8;
@@ -37,12 +37,12 @@ pub enum boxwise_option {
     /// 1: output elements that no input holds are left untouched. 0 (default): a hole is an error.
     BOXWISE_OPTION_ALLOW_UNCOVERED = 3,
     /// 0: the caller vouches that the buffers of all ranks are ready when any rank executes. 1 (default): each
-    /// execution waits until they are. The host backend waits in any case, for it learns there where they are.
+    /// execution waits until they are. Both backends wait in any case, for they learn there where they are.
     BOXWISE_OPTION_ENTRY_SYNC = 4,
     /// What is true when an execution is complete. 0: this rank's output is whole. 1 (default): and its input may
     /// be reused. 2: as 1, on every rank.
     BOXWISE_OPTION_EXIT_SYNC = 5,
-    /// Host copy threads of this rank, 1 to 1024; default 1.
+    /// Host copy threads of this rank, 1 to 1024; default 1. The NVSHMEM backend does not look at it.
     BOXWISE_OPTION_THREADS = 6,
     /// Longest wait for other ranks in milliseconds, with nothing to do meanwhile. 0 (default): for ever, but a dead
     /// peer is still noticed. It must exceed the time that a peer needs for its own copies.
@@ -56,7 +56,9 @@ pub enum boxwise_backend {
     BOXWISE_BACKEND_AUTO = 0,
     /// Host memory, moved by the processor.
     BOXWISE_BACKEND_HOST = 1,
-    /// Device memory, moved by NVSHMEM.
+    /// Device memory, moved by NVSHMEM: every buffer lies in its symmetric heap (boxwise_malloc with
+    /// BOXWISE_MEMORY_DEVICE, or nvshmem_malloc). NVSHMEM is initialised here if nobody has done so. NOT_SUPPORTED by
+    /// make where the library was built without it, UNAVAILABLE where the machine lacks it.
     BOXWISE_BACKEND_NVSHMEM = 2,
 }
 
@@ -222,7 +224,8 @@ pub unsafe extern "C" fn boxwise_make(
 
 /// Gives the size of the workspace that boxwise_exec_async needs on this rank.
 ///
-/// - workspace_bytes: where it goes, in bytes, 0 unless BOXWISE_OPTION_IN_PLACE is set; not NULL.
+/// - workspace_bytes: where it goes, in bytes, not NULL. 0 unless BOXWISE_OPTION_IN_PLACE is set, or NVSHMEM reaches
+///   a peer by puts only (another node).
 ///
 /// Not collective; ranks may differ. One thread at a time per handle.
 /// Statuses: INVALID_ARGUMENT, INVALID_STATE (not made, or destroyed).
@@ -243,12 +246,23 @@ pub unsafe extern "C" fn boxwise_get_size(handle: boxwise_handle_t, workspace_by
 ///   empty.
 /// - data_in: this rank's input, likewise. Never written, unless BOXWISE_OPTION_IN_PLACE is set.
 /// - workspace: boxwise_get_size bytes that overlap neither of the two; not looked at when that is 0.
-/// - stream: NULL runs the operation before returning. A boxwise_stream_t queues it after what was queued before; the
-///   buffers must stay as they are until boxwise_stream_synchronize, which also returns the operation's failure.
-///   NOT_SUPPORTED where ranks of other nodes take part and MPI has less than MPI_THREAD_MULTIPLE.
+/// - stream, host backend: NULL runs the operation before returning. A boxwise_stream_t queues it after what was
+///   queued before; the buffers must stay as they are until boxwise_stream_synchronize, which also returns the
+///   operation's failure. NOT_SUPPORTED where ranks of other nodes take part and MPI has less than
+///   MPI_THREAD_MULTIPLE.
+/// - stream, NVSHMEM backend: a cudaStream_t (or CUstream) of the GPU that NVSHMEM has, NULL for the default stream. The
+///   operation is queued there as a few kernels, and the call returns at once; it never waits for the device, so that
+///   it can be captured in a CUDA graph and the graph be launched again and again, on all ranks alike. The buffers lie
+///   in the symmetric heap and must stay as they are until the stream has got there.
 ///
 /// It waits by itself until the buffers of the other ranks are ready; no barrier is needed before it. Complete means
 /// that this rank's output is whole and its input may be reused; see BOXWISE_OPTION_EXIT_SYNC.
+///
+/// On the NVSHMEM backend a failure of the operation itself (a peer's bad argument, a lost peer, a timeout) is known only
+/// when the stream gets there. It is returned once: by the next boxwise_exec_async with the handle, else by
+/// boxwise_destroy. After a peer's bad argument that next call queues its own operation all the same and only then
+/// returns the earlier failure; after a lost peer or a timeout nothing is queued any more. A fault of this call's own
+/// arguments is returned first, and the earlier failure by the call after it.
 ///
 /// Collective: called by all ranks; those of one thread or stream in the same order on all ranks. One thread at a
 /// time per handle. A fault of this rank's own is told to the ranks that would wait for it.
@@ -266,33 +280,62 @@ pub unsafe extern "C" fn boxwise_exec_async(
     call("boxwise_exec_async", || {
         let handle = handle::get::<Handle, _>("handle", handle)?;
         let reshape = handle.made()?;
-        let stream = match stream.is_null() {
-            true => None,
-            false => match handle::get::<Stream, _>("stream", stream) {
-                Ok(stream) => Some(stream),
-                // The peers must not wait for a rank that cannot queue its part.
-                Err(fault) => {
-                    let rank = reshape.info().rank;
-                    return Err(reshape.exec_fault(fault.context(format_args!("rank {rank}"))));
-                }
-            },
-        };
-        // SAFETY: the header asks for buffers laid out as told to make, valid until the operation is complete.
-        unsafe { reshape.exec(data_out.cast(), data_in.cast(), workspace.cast(), stream.as_deref()) }
+        let (output, input, workspace) = (data_out.cast(), data_in.cast(), workspace.cast());
+        match reshape.backend() {
+            #[cfg(feature = "cuda")]
+            Backend::Nvshmem if handle::is_handle(stream) => Err(reshape.exec_fault(Error::invalid_argument(format!(
+                "rank {}: stream is a boxwise handle, but this plan runs on NVSHMEM; pass a cudaStream_t, or set \
+                 BOXWISE_OPTION_BACKEND to BOXWISE_BACKEND_HOST before make",
+                reshape.info().rank
+            )))),
+            // SAFETY: the header asks for buffers laid out as told to make, valid until the operation is complete, and
+            // for a stream of CUDA.
+            #[cfg(feature = "cuda")]
+            Backend::Nvshmem => unsafe { reshape.exec_on_cuda_stream(output, input, workspace, stream) },
+            _ => {
+                let stream = host_stream(reshape, stream)?;
+                // SAFETY: as above, but for the stream.
+                unsafe { reshape.exec(output, input, workspace, stream.as_deref()) }
+            }
+        }
     })
 }
 
-/// Ends a handle, made or not. Operations already queued on a stream still run; what they need lives until then.
+/// The stream of ours that the pointer stands for.
+fn host_stream(reshape: &Reshape, stream: *mut c_void) -> Result<Option<Arc<Stream>>> {
+    if stream.is_null() {
+        return Ok(None);
+    }
+    handle::get::<Stream, _>("stream", stream).map(Some).map_err(|fault| {
+        let rank = reshape.info().rank;
+        let mut fault = fault.context(format_args!("rank {rank}"));
+        if cfg!(feature = "cuda") && !handle::is_handle(stream) {
+            fault
+                .detail
+                .push_str("; for a CUDA stream set BOXWISE_OPTION_BACKEND to BOXWISE_BACKEND_NVSHMEM before make");
+        }
+        // The peers must not wait for a rank that cannot queue its part.
+        reshape.exec_fault(fault)
+    })
+}
+
+/// Ends a handle, made or not. Operations already queued on a host stream still run; what they need lives until then.
+/// On the NVSHMEM backend the call waits for all work of this device, other than while a stream is captured; graphs that
+/// hold operations of the handle must not be launched afterwards.
 ///
-/// - handle: may be NULL, then nothing happens.
+/// - handle: may be NULL, then nothing happens. It is gone whatever the status says.
 ///
-/// Not collective, no waiting. One thread at a time per handle.
-/// Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed before).
+/// Not collective; waits for no other rank but through operations that are queued. One thread at a time per handle.
+/// Statuses: INVALID_ARGUMENT, INVALID_STATE (destroyed before); NVSHMEM backend: that of an operation whose failure no
+/// call has returned yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn boxwise_destroy(handle: boxwise_handle_t) -> boxwise_status_t {
     call("boxwise_destroy", || match handle.is_null() {
         true => Ok(()),
-        false => handle::remove::<Handle, _>("handle", handle).map(drop),
+        false => {
+            let removed = handle::remove::<Handle, _>("handle", handle)?;
+            removed.made.get().map_or(Ok(()), Reshape::settle)
+        }
     })
 }
 

@@ -1,7 +1,8 @@
-//! How an operation ended: on this rank and, where that is asked for, on all of them.
+//! How an operation ended on all ranks, where that is asked for.
 
+use super::failure::Failure;
 use super::program::Program;
-use crate::error::{Error, Result, Status};
+use crate::error::Result;
 use crate::transport::{Operation, Pending, Progress, Tally};
 
 impl Program {
@@ -88,40 +89,5 @@ impl Pending for Outcomes<'_> {
 
     fn needs_polling(&self) -> bool {
         true
-    }
-}
-
-/// An operation that failed because a rank could not take part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// The rank whose arguments are at fault.
-    pub rank: usize,
-    /// What its own call returns.
-    pub status: Status,
-}
-
-impl Failure {
-    fn pack(failure: Option<Failure>) -> u64 {
-        failure.map_or(0, |failure| (failure.rank as u64) << 32 | failure.status as u64)
-    }
-
-    fn unpack(word: u64) -> Option<Failure> {
-        let rank = (word >> 32) as usize;
-        Failure::posted(rank, word as u32 as i32)
-    }
-
-    /// What a rank posted as its fault; 0 is none.
-    pub fn posted(rank: usize, fault: i32) -> Option<Failure> {
-        (fault != 0).then(|| Failure { rank, status: Status::from_code(fault).unwrap_or(Status::Internal) })
-    }
-}
-
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Error {
-        let rank = failure.rank;
-        Error::new(
-            failure.status,
-            format!("rank {rank} could not take part in this operation: its own error text says why"),
-        )
     }
 }

@@ -1,8 +1,9 @@
 //! One operation with all peers of this node: how the data moves between each pair, and how far it has got.
 
+use super::buffers::Buffers;
 use super::direction::{Cursor, Direction};
-use super::outcome::Failure;
-use super::program::{Buffers, Program};
+use super::failure::Failure;
+use super::program::Program;
 use super::remote::RemoteStep;
 use super::{CROSS_MEMORY, DIRECT, RING};
 use crate::copy::Kernel;

@@ -1,7 +1,11 @@
 //! A made plan, ready to run: kernels for every transfer, the segment shared with the peers, and the order of turns.
 
+use super::buffers::{Buffers, Expected};
+#[cfg(feature = "cuda")]
+use super::device::DriverPointers;
 use super::direction::Direction;
-use super::outcome::{Everyone, Failure};
+use super::failure::Failure;
+use super::outcome::Everyone;
 use super::peer::{Flows, PeerCopies, Step, kept_piece_bytes};
 use super::remote::{RemoteCopies, RemoteFlow, RemoteStep};
 use super::stream::{Job, Stream};
@@ -9,25 +13,11 @@ use super::team::Team;
 use crate::copy::Kernel;
 use crate::error::{Error, Result, Status, catch_panic};
 use crate::geometry::{LoopNest, Placement};
-use crate::plan::{ExitSync, Request, Schedule};
+use crate::plan::{ExitSync, Schedule};
 use crate::transport::{Cause, Communicator, Operation, Patience, PlanSegment, PlanTags, Post, Reach, Tally, patience};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
-
-/// The caller's buffers for one operation.
-#[derive(Clone, Copy, Debug)]
-pub struct Buffers {
-    /// The first element of the output box.
-    pub output: *mut u8,
-    /// The first element of the input box.
-    pub input: *const u8,
-    /// The workspace.
-    pub workspace: *mut u8,
-}
-
-// SAFETY: the caller of exec leaves the buffers to the operation until it is complete.
-unsafe impl Send for Buffers {}
 
 /// One rank's made plan.
 #[derive(Debug)]
@@ -45,9 +35,10 @@ pub struct Program {
     may_stream: bool,
     pub(super) bytes_in_all: usize,
     pub(super) team: Team,
-    input: Placement,
-    output: Placement,
-    workspace_bytes: usize,
+    expected: Expected,
+    /// Asked whether buffers are memory of a GPU, where this process uses one.
+    #[cfg(feature = "cuda")]
+    driver: Option<DriverPointers>,
     staging: Option<Kernel>,
     pub(super) patience: Patience,
     /// The last operation that was given out.
@@ -82,7 +73,6 @@ impl Program {
     /// Chooses a kernel for every transfer of the schedule.
     pub fn new(
         communicator: &Communicator,
-        request: &Request,
         schedule: &Schedule,
         segment: PlanSegment,
         tags: Option<PlanTags>,
@@ -121,9 +111,9 @@ impl Program {
             may_stream,
             bytes_in_all,
             team: Team::new(schedule.options.threads)?,
-            input: request.input,
-            output: request.output,
-            workspace_bytes: schedule.workspace_bytes,
+            expected: Expected::new(schedule),
+            #[cfg(feature = "cuda")]
+            driver: DriverPointers::find(),
             staging: schedule.staging.as_ref().map(kernel),
             patience: patience(schedule.options.timeout_ms),
             given: AtomicU32::new(0),
@@ -137,11 +127,6 @@ impl Program {
     /// How the last operation moved data: a mask of the bits of [`super::METHODS`].
     pub fn methods(&self) -> u32 {
         self.methods.load(Ordering::Relaxed)
-    }
-
-    /// Bytes of workspace an operation needs.
-    pub fn workspace_bytes(&self) -> usize {
-        self.workspace_bytes
     }
 
     /// Takes the next turn and runs the operation, or queues it. With `Err`, this rank's arguments are faulty:
@@ -163,6 +148,28 @@ impl Program {
         }
     }
 
+    fn check(&self, buffers: &Buffers) -> Result<()> {
+        self.expected.check(buffers)?;
+        #[cfg(feature = "cuda")]
+        if let Some(driver) = &self.driver {
+            let fields = [
+                ("data_in", buffers.input.addr(), self.expected.input_bytes(buffers)),
+                ("data_out", buffers.output.addr(), self.expected.output_bytes(buffers)),
+                ("workspace", buffers.workspace.addr(), 0..self.expected.workspace_bytes),
+            ];
+            let on_device = |(_, address, bytes): &(_, usize, std::ops::Range<usize>)| {
+                !bytes.is_empty() && driver.is_device_only(*address)
+            };
+            if let Some((what, address, _)) = fields.into_iter().find(on_device) {
+                return Err(self.expected.wrong(format!(
+                    "{what} {address:#x} is memory of a GPU, but this plan runs on the host; set \
+                     BOXWISE_OPTION_BACKEND to BOXWISE_BACKEND_NVSHMEM before make"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     fn needs_any_thread(&self) -> Error {
         Error::new(
             Status::NotSupported,
@@ -172,42 +179,6 @@ impl Program {
                 self.communicator.rank()
             ),
         )
-    }
-
-    fn check(&self, buffers: &Buffers) -> Result<()> {
-        let rank = self.communicator.rank();
-        let wrong = |what: String| Err(Error::invalid_argument(format!("rank {rank}: {what}")));
-        if buffers.input.is_null() && self.input.bytes() > 0 {
-            return wrong(format!("data_in is NULL, but input box {} is not empty", self.input.index_box()));
-        }
-        if buffers.output.is_null() && self.output.bytes() > 0 {
-            return wrong(format!("data_out is NULL, but output box {} is not empty", self.output.index_box()));
-        }
-        if self.workspace_bytes > 0 {
-            return self.check_workspace(buffers).or_else(wrong);
-        }
-        if self.input.may_overlap(buffers.input.addr(), &self.output, buffers.output.addr()) {
-            return wrong("data_out overlaps data_in; set BOXWISE_OPTION_IN_PLACE before make to allow that".into());
-        }
-        Ok(())
-    }
-
-    fn check_workspace(&self, buffers: &Buffers) -> std::result::Result<(), String> {
-        let needed = self.workspace_bytes;
-        if buffers.workspace.is_null() {
-            return Err(format!("workspace is NULL, but {needed} bytes are needed (boxwise_get_size)"));
-        }
-        let start = buffers.workspace.addr();
-        let fields =
-            [("data_in", buffers.input.addr(), &self.input), ("data_out", buffers.output.addr(), &self.output)];
-        for (name, address, placement) in fields {
-            let range = placement.byte_range();
-            let (first, last) = (address.wrapping_add_signed(range.start), address.wrapping_add_signed(range.end));
-            if first < last && first < start.saturating_add(needed) && start < last {
-                return Err(format!("the workspace of {needed} bytes overlaps {name}"));
-            }
-        }
-        Ok(())
     }
 
     /// Runs an operation when its turn has come: operations of a handle run in the order in which they were started.
@@ -336,15 +307,15 @@ impl Program {
             segments.reach(bytes, address)
         };
         let source = match &self.staging {
-            None => reach(&self.input, buffers.input.expose_provenance()),
+            None => reach(&self.expected.input, buffers.input.expose_provenance()),
             Some(staging) => {
-                // SAFETY: `check` saw that the workspace is there and apart; the caller vouches for its length.
+                // SAFETY: the check saw that the workspace is there and apart; the caller vouches for its length.
                 unsafe { self.team.run(staging, self.bytes_in_all, buffers.workspace, buffers.input) };
                 let start = buffers.workspace.expose_provenance();
-                segments.reach(start..start.saturating_add(self.workspace_bytes), start)
+                segments.reach(start..start.saturating_add(self.expected.workspace_bytes), start)
             }
         };
-        Post { fault: 0, source, target: reach(&self.output, buffers.output.expose_provenance()) }
+        Post { fault: 0, source, target: reach(&self.expected.output, buffers.output.expose_provenance()) }
     }
 
     /// Where this rank reads what it sends to itself.

@@ -1,9 +1,10 @@
 //! One operation with the peers of other nodes: pieces packed into messages, and unpacked as they arrive.
 
 use super::MESSAGE;
+use super::buffers::Buffers;
 use super::direction::{Cursor, Direction};
-use super::outcome::Failure;
-use super::program::{Buffers, Program};
+use super::failure::Failure;
+use super::program::Program;
 use crate::copy::Kernel;
 use crate::error::{Result, Status};
 use crate::geometry::LoopNest;

@@ -1,6 +1,7 @@
 //! A host stream: a thread that runs queued operations in order while the caller computes.
 
-use super::program::{Buffers, Program};
+use super::buffers::Buffers;
+use super::program::Program;
 use super::thread;
 use crate::error::{Error, Result};
 use crate::transport::{Operation, mark_own_thread};

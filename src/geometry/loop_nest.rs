@@ -29,8 +29,10 @@ pub struct LoopNest {
 /// Both ends of a transfer cut the same nest and so agree on the pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    extents: [usize; MAX_DIMS],
-    run_bytes: usize,
+    /// Iterations of each loop.
+    pub extents: [usize; MAX_DIMS],
+    /// Bytes of the run.
+    pub run_bytes: usize,
 }
 
 impl LoopNest {

@@ -20,6 +20,6 @@ mod samples;
 pub use descriptor::{DESCRIPTOR_BYTES, Descriptor, Request, Side};
 pub use info::Info;
 pub use options::{Backend, ExitSync, OptionName, Options};
-pub use report::{Format, describe};
+pub use report::{Format, Movement, describe};
 pub use schedule::{PeerTransfers, Schedule, Transfer};
 pub use validate::{check_own, check_table};

@@ -1,7 +1,7 @@
 //! A schedule as people and programs read it: a table of transfers, JSON.
 
 use super::info::Info;
-use super::options::{OptionName, Options};
+use super::options::{Backend, OptionName, Options};
 use super::schedule::{PeerTransfers, Schedule, Transfer};
 use crate::geometry::{LoopNest, Placement};
 use serde::Serialize;
@@ -16,12 +16,21 @@ pub enum Format {
     Json,
 }
 
-/// Everything about a schedule. `methods` says in a few words how the data will move (the executor knows).
-pub fn describe(schedule: &Schedule, methods: &str, format: Format) -> String {
+/// What the plan does not know of itself: who moves the data, and in a few words how.
+#[derive(Clone, Copy, Debug)]
+pub struct Movement<'a> {
+    /// Never [`Backend::Auto`].
+    pub backend: Backend,
+    /// How the data moves.
+    pub methods: &'a str,
+}
+
+/// Everything about a schedule.
+pub fn describe(schedule: &Schedule, movement: Movement<'_>, format: Format) -> String {
     match format {
-        Format::Text => format!("{}", Table { schedule, methods }),
+        Format::Text => format!("{}", Table { schedule, movement }),
         Format::Json => {
-            let report = json_report(schedule, methods);
+            let report = json_report(schedule, movement);
             serde_json::to_string_pretty(&report).expect("plain structs of numbers and texts always become JSON")
         }
     }
@@ -40,6 +49,7 @@ struct JsonReport<'a> {
     output: JsonPlacement<'a>,
     bytes_untouched: u64,
     options: &'a Options,
+    backend: Backend,
     methods: &'a str,
     staging: Option<Walk>,
     keep: Vec<JsonTransfer<'a>>,
@@ -70,7 +80,7 @@ struct JsonPeer<'a> {
     send: Vec<JsonTransfer<'a>>,
 }
 
-fn json_report<'a>(schedule: &'a Schedule, methods: &'a str) -> JsonReport<'a> {
+fn json_report<'a>(schedule: &'a Schedule, movement: Movement<'a>) -> JsonReport<'a> {
     let element_size = schedule.info.element_size;
     let placement = |placement: &'a Placement| JsonPlacement {
         lower: placement.index_box().lower(),
@@ -89,7 +99,8 @@ fn json_report<'a>(schedule: &'a Schedule, methods: &'a str) -> JsonReport<'a> {
         output: placement(&schedule.request.output),
         bytes_untouched: bytes_untouched(schedule),
         options: &schedule.options,
-        methods,
+        backend: movement.backend,
+        methods: movement.methods,
         staging: schedule.staging.as_ref().map(|nest| Walk::new(nest, element_size)),
         keep: json_transfers(&schedule.keep, element_size),
         peers: schedule.peers.iter().map(peer).collect(),
@@ -141,12 +152,12 @@ impl fmt::Display for Walk {
 /// The report for people.
 struct Table<'a> {
     schedule: &'a Schedule,
-    methods: &'a str,
+    movement: Movement<'a>,
 }
 
 impl fmt::Display for Table<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Table { schedule, methods } = self;
+        let Table { schedule, movement } = self;
         let (info, request) = (&schedule.info, &schedule.request);
         writeln!(f, "boxwise plan of rank {} of {}", info.rank, info.size)?;
         let plural = if info.element_size == 1 { "" } else { "s" };
@@ -156,16 +167,15 @@ impl fmt::Display for Table<'_> {
             writeln!(f, "  {name:<9}  {}, strides {:?}, {bytes}", placement.index_box(), strides(placement))?;
         }
         writeln!(f, "  options    {}", option_list(&schedule.options))?;
-        writeln!(f, "  methods    {methods}")?;
+        writeln!(f, "  backend    {}", format!("{:?}", movement.backend).to_lowercase())?;
+        writeln!(f, "  methods    {}", movement.methods)?;
+        let workspace = Bytes(info.workspace_bytes);
         match &schedule.staging {
             Some(nest) => {
-                let bytes = Bytes(info.workspace_bytes);
-                writeln!(
-                    f,
-                    "  workspace  {bytes}, the input is copied there first in {}",
-                    Walk::new(nest, info.element_size)
-                )?;
+                let walk = Walk::new(nest, info.element_size);
+                writeln!(f, "  workspace  {workspace}, the input is copied there first in {walk}")?;
             }
+            None if info.workspace_bytes > 0 => writeln!(f, "  workspace  {workspace}")?,
             None => writeln!(f, "  workspace  none")?,
         }
         let share = 100.0 * info.bytes_kept as f64 / request.output.bytes().max(1) as f64;
@@ -250,6 +260,10 @@ mod tests {
     use crate::geometry::IndexBox;
     use serde_json::{Value, json};
 
+    fn on_host(methods: &str) -> Movement<'_> {
+        Movement { backend: Backend::Host, methods }
+    }
+
     fn rows_to_columns() -> Schedule {
         let shape = [6, 1024];
         Schedule::build(&table_between(&grid(&shape, &[3, 1]), &grid(&shape, &[1, 3])), 1)
@@ -263,6 +277,7 @@ boxwise plan of rank 1 of 3
   input      [2, 4) x [0, 1024), strides [1024, 1], 16384 bytes (16.00 KiB)
   output     [0, 6) x [342, 683), strides [341, 1], 16368 bytes (15.98 KiB)
   options    backend auto, in_place 0, allow_replicas 0, allow_uncovered 0, entry_sync 1, exit_sync input, threads 1, timeout_ms 0
+  backend    host
   methods    direct 2
   workspace  none
   kept       5456 bytes (5.33 KiB), 33.3 % of the output
@@ -276,7 +291,7 @@ boxwise plan of rank 1 of 3
   receive     0   5456  2 runs of 2728  [0, 2) x [342, 683)
   send        0   5472  2 runs of 2736  [2, 4) x [0, 342)
 ";
-        assert_eq!(describe(&rows_to_columns(), "direct 2", Format::Text), expected);
+        assert_eq!(describe(&rows_to_columns(), on_host("direct 2"), Format::Text), expected);
     }
 
     #[test]
@@ -285,7 +300,7 @@ boxwise plan of rank 1 of 3
         let request = table[0].description.as_mut().unwrap();
         request.input = Placement::input(*request.input.index_box(), Some(&[1, 2]), 8).unwrap();
         let options = Options { in_place: true, allow_uncovered: true, ..Options::default() };
-        let text = describe(&Schedule::build(&with_options(table, options), 0), "direct", Format::Text);
+        let text = describe(&Schedule::build(&with_options(table, options), 0), on_host("direct"), Format::Text);
         for line in [
             "workspace  48 bytes, the input is copied there first in 1 run of 48\n",
             "kept       48 bytes, 50.0 % of the output\n",
@@ -295,14 +310,28 @@ boxwise plan of rank 1 of 3
         ] {
             assert!(text.contains(line), "{text}");
         }
-        let text = describe(&Schedule::build(&table_of(&[(&[0], &[0], &[1], &[1])]), 0), "none", Format::Text);
+        let empty = Schedule::build(&table_of(&[(&[0], &[0], &[1], &[1])]), 0);
+        let text = describe(&empty, on_host("none"), Format::Text);
         assert!(text.ends_with("\n  nothing to keep, receive or send\n"), "{text}");
+    }
+
+    #[test]
+    fn workspace_of_a_backend_is_told() {
+        let mut schedule = rows_to_columns();
+        schedule.set_workspace_bytes(2048);
+        let movement = Movement { backend: Backend::Nvshmem, methods: "NVSHMEM puts" };
+        let text = describe(&schedule, movement, Format::Text);
+        assert!(text.contains("\n  backend    nvshmem\n"), "{text}");
+        assert!(text.contains("\n  workspace  2048 bytes (2.00 KiB)\n"), "{text}");
+        let report: Value = serde_json::from_str(&describe(&schedule, movement, Format::Json)).unwrap();
+        assert_eq!(report["backend"], "nvshmem");
+        assert_eq!(report["info"]["workspace_bytes"], 2048);
     }
 
     #[test]
     fn json_holds_the_same_facts() {
         let schedule = rows_to_columns();
-        let report: Value = serde_json::from_str(&describe(&schedule, "direct 2", Format::Json)).unwrap();
+        let report: Value = serde_json::from_str(&describe(&schedule, on_host("direct 2"), Format::Json)).unwrap();
         let transfer = |lower: [i64; 2], upper: [i64; 2], run_bytes: i64| {
             json!([{ "lower": lower, "upper": upper, "bytes": 2 * run_bytes, "runs": 2, "run_bytes": run_bytes,
                      "transposed": false }])
@@ -320,6 +349,7 @@ boxwise plan of rank 1 of 3
                 "backend": "auto", "in_place": false, "allow_replicas": false, "allow_uncovered": false,
                 "entry_sync": true, "exit_sync": "input", "threads": 1, "timeout_ms": 0,
             },
+            "backend": "host",
             "methods": "direct 2",
             "staging": null,
             "keep": transfer([2, 342], [4, 683], 2728),

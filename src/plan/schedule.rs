@@ -40,7 +40,7 @@ pub struct Schedule {
     /// The ranks with which there is something to exchange, in the order rank + 1, rank + 2, ... round all ranks,
     /// so that nobody is everybody's first.
     pub peers: Vec<PeerTransfers>,
-    /// Bytes of workspace: those of the own input in place, else 0.
+    /// Bytes of workspace: those of the own input in place, else 0; or what the backend says instead.
     pub workspace_bytes: usize,
     /// In place, with an input that is not empty: the copy from the input to the workspace, packed, that comes
     /// before everything else. On all ranks the source of every transfer is then that packed copy.
@@ -97,6 +97,12 @@ impl Schedule {
             peers,
             options,
         }
+    }
+
+    /// For a backend that needs more workspace than the plan alone.
+    pub fn set_workspace_bytes(&mut self, bytes: usize) {
+        self.workspace_bytes = bytes;
+        self.info.workspace_bytes = bytes as u64;
     }
 }
 

@@ -33,6 +33,9 @@ pub struct Inner {
     /// The way to those of other nodes, where there are any.
     pub wire: Option<Wire>,
     pub segments: Segments,
+    /// The way to the GPUs, once something needed it.
+    #[cfg(feature = "cuda")]
+    pub device: OnceCell<super::nvshmem::Device>,
     /// The process that formed it: a forked child has a copy, but is not a rank.
     process: u32,
     /// The number of exchanges so far. Locked for the whole of a collective call.
@@ -161,6 +164,8 @@ impl Inner {
             node,
             wire: None,
             segments: Segments::default(),
+            #[cfg(feature = "cuda")]
+            device: OnceCell::new(),
             process: std::process::id(),
             collective: Mutex::new(0),
         }

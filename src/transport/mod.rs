@@ -11,6 +11,7 @@
 //! | `plan_segment`, `slot`, `ring` | what the ranks of one made plan share |
 //! | `bell`, `wait`, `sync` | the waiting protocol |
 //! | `cross_memory` | reading the plain memory of another process |
+//! | `nvshmem` | GPUs |
 
 mod bell;
 mod board;
@@ -26,6 +27,8 @@ mod memory;
 mod mpi;
 mod mpi_plugin;
 mod node;
+#[cfg(feature = "cuda")]
+mod nvshmem;
 mod plan_segment;
 mod ring;
 mod segments;
@@ -42,10 +45,13 @@ pub use boot::{Boot, Message, Messages};
 pub use communicator::Communicator;
 pub use segments::SharedBuffer;
 
+pub(crate) use communicator::Collective;
 pub(crate) use control::{Call, Cause, EXCHANGE_BYTES};
 pub(crate) use cross_memory::Reader;
 pub(crate) use lane::{Arrival, Lane, piece_bytes as lane_piece_bytes};
 pub(crate) use mpi_plugin::with_mpi_plugin;
+#[cfg(feature = "cuda")]
+pub(crate) use nvshmem::{Claim, Device, DeviceMemory, HostWords, Wanted};
 pub(crate) use plan_segment::PlanSegment;
 pub(crate) use slot::{Operation, Post, Reach};
 pub(crate) use tally::Tally;

@@ -38,13 +38,26 @@ const LONG_SIZES: [usize; 5] = [4096, 5000, 16384, 65535, 65536];
 const ORDINARY_BYTES: usize = 192 << 10;
 const LONG_BYTES: usize = 1 << 20;
 const LARGE_BYTES: usize = 3 << 20;
+/// What an interpreter can move in a moment.
+const SMALL_BYTES: usize = 24 << 10;
 
 impl Case {
     pub fn new(seed: u64, ranks: usize) -> Case {
+        Case::of_size(seed, ranks, false)
+    }
+
+    /// One of at most [`SMALL_BYTES`] on each side, with elements of at most 64 bytes.
+    pub fn small(seed: u64, ranks: usize) -> Case {
+        Case::of_size(seed, ranks, true)
+    }
+
+    fn of_size(seed: u64, ranks: usize, small: bool) -> Case {
         let mut random = Rng::with_seed(mix(&[seed, ranks as u64]));
         let random = &mut random;
-        let large = once_in(random, 60);
+        let large = once_in(random, 60) && !small;
         let (element_size, most_bytes) = match random.usize(0..12) {
+            0..3 if small => (random.usize(1..=64), SMALL_BYTES),
+            _ if small => (COMMON_SIZES[random.usize(0..COMMON_SIZES.len())], SMALL_BYTES),
             _ if large => (COMMON_SIZES[random.usize(6..9)], LARGE_BYTES),
             0 => (ODD_SIZES[random.usize(0..ODD_SIZES.len())], ORDINARY_BYTES),
             1 => (LONG_SIZES[random.usize(0..LONG_SIZES.len())], LONG_BYTES),

@@ -1,8 +1,11 @@
 //! Memory that a rank's arrays lie in, surrounded by poison: every byte around them must stay as it was.
 
+#[cfg(feature = "cuda")]
+use super::gpu::{self, DeviceBuffer};
 use super::scribble;
 use boxwise::{Communicator, SharedBuffer};
 use fastrand::Rng;
+use std::borrow::Cow;
 
 /// Where a rank's arrays lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +16,9 @@ pub enum Kinds {
     Plain,
     /// At random in one or the other, on every rank for itself.
     Mixed,
+    /// In the symmetric heap of the GPUs.
+    #[cfg(feature = "cuda")]
+    Device,
 }
 
 impl Kinds {
@@ -26,9 +32,34 @@ impl Kinds {
     }
 }
 
+/// Memory of a rank that the others reach.
+enum Reachable {
+    Host(SharedBuffer),
+    #[cfg(feature = "cuda")]
+    Device(DeviceBuffer),
+}
+
+impl Reachable {
+    fn pointer(&mut self) -> *mut u8 {
+        match self {
+            Reachable::Host(buffer) => buffer.as_mut_ptr(),
+            #[cfg(feature = "cuda")]
+            Reachable::Device(buffer) => buffer.pointer(),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Reachable::Host(buffer) => buffer.len(),
+            #[cfg(feature = "cuda")]
+            Reachable::Device(buffer) => buffer.len(),
+        }
+    }
+}
+
 /// A supply of shared and plain memory, emptied all at once.
 pub struct Supply {
-    shared: SharedBuffer,
+    shared: Reachable,
     used: usize,
     plain: Vec<Box<[u8]>>,
     kinds: Kinds,
@@ -37,7 +68,12 @@ pub struct Supply {
 impl Supply {
     /// Collective: every rank takes `bytes` of shared memory.
     pub fn new(comm: &Communicator, bytes: usize, kinds: Kinds) -> boxwise::Result<Supply> {
-        Ok(Supply { shared: comm.allocate(bytes)?, used: 0, plain: Vec::new(), kinds })
+        let shared = match kinds {
+            #[cfg(feature = "cuda")]
+            Kinds::Device => Reachable::Device(DeviceBuffer::new(bytes).map_err(boxwise::Error::invalid_state)?),
+            _ => Reachable::Host(comm.allocate(bytes)?),
+        };
+        Ok(Supply { shared, used: 0, plain: Vec::new(), kinds })
     }
 
     /// Everything taken so far is given back.
@@ -53,11 +89,16 @@ impl Supply {
             Kinds::Shared => true,
             Kinds::Plain => false,
             Kinds::Mixed => random.bool(),
+            #[cfg(feature = "cuda")]
+            Kinds::Device => {
+                assert!(self.used + 128 + bytes <= self.shared.len(), "the supply of device memory is too small");
+                true
+            }
         };
         let first = self.used.next_multiple_of(64) + offset;
         if shared && first + bytes <= self.shared.len() {
             self.used = first + bytes;
-            return self.shared.as_mut_ptr().wrapping_add(first);
+            return self.shared.pointer().wrapping_add(first);
         }
         self.plain.push(vec![0; bytes + offset + 64].into_boxed_slice());
         let block = self.plain.last_mut().expect("just pushed");
@@ -69,6 +110,7 @@ impl Supply {
 /// A piece of memory, what each of its bytes must be, and which bytes may be anything.
 pub struct Area {
     base: *mut u8,
+    kinds: Kinds,
     pub expected: Vec<u8>,
     free: Vec<bool>,
 }
@@ -78,7 +120,8 @@ impl Area {
     pub fn new(supply: &mut Supply, random: &mut Rng, bytes: usize) -> Area {
         let mut expected = vec![0; bytes];
         scribble(&mut expected, random.u64(..));
-        let mut area = Area { base: supply.take(random, bytes), expected, free: vec![false; bytes] };
+        let (base, kinds, free) = (supply.take(random, bytes), supply.kinds, vec![false; bytes]);
+        let mut area = Area { base, kinds, expected, free };
         area.write();
         area
     }
@@ -89,8 +132,26 @@ impl Area {
 
     /// Makes the memory what is expected of it.
     pub fn write(&mut self) {
-        // SAFETY: the supply gave these bytes to this area alone.
-        unsafe { self.base.copy_from_nonoverlapping(self.expected.as_ptr(), self.expected.len()) }
+        match self.kinds {
+            #[cfg(feature = "cuda")]
+            Kinds::Device => gpu::driver().write(self.base, &self.expected),
+            // SAFETY: the supply gave these bytes to this area alone.
+            _ => unsafe { self.base.copy_from_nonoverlapping(self.expected.as_ptr(), self.expected.len()) },
+        }
+    }
+
+    /// What the memory is.
+    fn read(&self) -> Cow<'_, [u8]> {
+        match self.kinds {
+            #[cfg(feature = "cuda")]
+            Kinds::Device => {
+                let mut found = vec![0; self.expected.len()];
+                gpu::driver().read(self.base, &mut found);
+                found.into()
+            }
+            // SAFETY: as in `write`; the peers have finished with it, which is what is being tested.
+            _ => unsafe { std::slice::from_raw_parts(self.base, self.expected.len()) }.into(),
+        }
     }
 
     /// Lets these bytes be anything.
@@ -105,8 +166,7 @@ impl Area {
 
     /// Says which byte is wrong, if one is.
     pub fn check(&self, what: &str) -> Result<(), String> {
-        // SAFETY: as in `write`; the peers have finished with it, which is what is being tested.
-        let found = unsafe { std::slice::from_raw_parts(self.base, self.expected.len()) };
+        let found = &self.read()[..];
         let wrong = |at: &usize| found[*at] != self.expected[*at] && !self.free[*at];
         match (found != self.expected).then(|| (0..found.len()).find(wrong)).flatten() {
             None => Ok(()),

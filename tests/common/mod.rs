@@ -4,10 +4,16 @@
 pub mod boots;
 pub mod case;
 pub mod example;
+#[cfg(feature = "cuda")]
+pub mod file_boot;
+#[cfg(feature = "cuda")]
+pub mod gpu;
 pub mod harness;
 pub mod job;
 pub mod memory;
 pub mod nodes;
+#[cfg(feature = "cuda")]
+pub mod nvshmem;
 pub mod oracle;
 pub mod play;
 pub mod ranks;

@@ -1,6 +1,8 @@
 //! One rank's part in a random case: make, prepare buffers, execute, compare every byte.
 
 use super::case::Case;
+#[cfg(feature = "cuda")]
+use super::gpu;
 use super::memory::{Area, Kinds, Supply};
 use super::oracle::byte_at;
 use super::shapes::once_in;
@@ -33,8 +35,12 @@ pub struct Player {
     kinds: Kinds,
     /// Whether some operations go to a stream: not where its thread may not send messages.
     pub streams: bool,
-    /// How often data moved directly in shared memory, through rings, by cross-memory attach, and in messages.
-    pub methods: [u64; 4],
+    /// How often data moved directly in shared memory, through rings, by cross-memory attach, in messages, by stores
+    /// of kernels, and by NVSHMEM puts.
+    pub methods: [u64; 6],
+    /// For memory of the GPU.
+    #[cfg(feature = "cuda")]
+    cuda_stream: Option<gpu::CudaStream>,
 }
 
 /// The buffers of one execution.
@@ -55,7 +61,16 @@ impl Player {
     /// Collective.
     pub fn new(comm: Communicator, kinds: Kinds) -> boxwise::Result<Player> {
         let supply = Supply::new(&comm, SUPPLY_BYTES, kinds)?;
-        Ok(Player { supply, stream: Stream::new()?, comm, kinds, streams: true, methods: [0; 4] })
+        Ok(Player {
+            supply,
+            stream: Stream::new()?,
+            comm,
+            streams: true,
+            methods: [0; 6],
+            #[cfg(feature = "cuda")]
+            cuda_stream: (kinds == Kinds::Device).then(|| gpu::driver().stream()),
+            kinds,
+        })
     }
 
     /// This rank's number on its communicator.
@@ -73,7 +88,8 @@ impl Player {
         let rank = self.comm.rank();
         let mut random = Rng::with_seed(mix(&[case.seed, rank as u64, 2]));
         if case.fresh_memory {
-            let bytes = random.usize(0..SUPPLY_BYTES);
+            let least = if self.is_on_device() { SUPPLY_BYTES / 2 } else { 0 };
+            let bytes = random.usize(least..SUPPLY_BYTES);
             self.supply = Supply::new(&self.comm, bytes, self.kinds)?;
         }
         let request = side::request(&case.inputs[rank], &case.outputs[rank], case.element_size);
@@ -97,6 +113,10 @@ impl Player {
             }
         }
         result
+    }
+
+    fn is_on_device(&self) -> bool {
+        !matches!(self.kinds, Kinds::Shared | Kinds::Plain | Kinds::Mixed)
     }
 
     fn round(&mut self, case: &Case, reshape: &Reshape, random: &mut Rng, round: usize) -> Result<(), Fault> {
@@ -123,6 +143,8 @@ impl Player {
             self.comm.barrier()?;
         }
         let stream = (once_in(random, 4) && self.streams).then_some(&self.stream);
+        #[cfg(feature = "cuda")]
+        let default_stream = random.bool();
         for buffers in &all {
             if once_in(random, 12) {
                 std::thread::sleep(Duration::from_micros(random.u64(0..300)));
@@ -134,12 +156,26 @@ impl Player {
             let output_area = buffers.output.as_ref().unwrap_or(&buffers.input);
             let output_pointer =
                 if output.is_empty() { std::ptr::null_mut() } else { output_area.pointer(buffers.output_at) };
+            let workspace = buffers.workspace_pointer;
+            #[cfg(feature = "cuda")]
+            if let Some(stream) = &self.cuda_stream {
+                let stream = if default_stream { std::ptr::null_mut() } else { stream.stream };
+                // SAFETY: as below.
+                unsafe { reshape.exec_on_cuda_stream(output_pointer, input_pointer, workspace, stream)? };
+                continue;
+            }
             // SAFETY: the pointers reach what the sides say, and live until the stream is synchronised below.
-            unsafe { reshape.exec(output_pointer, input_pointer, buffers.workspace_pointer, stream)? };
+            unsafe { reshape.exec(output_pointer, input_pointer, workspace, stream)? };
         }
         if let Some(stream) = stream {
             stream.synchronize()?;
         }
+        #[cfg(feature = "cuda")]
+        if let (Some(stream), false) = (&self.cuda_stream, default_stream) {
+            stream.synchronize();
+        }
+        // On the host there is nothing left.
+        reshape.settle()?;
         for (bit, count) in self.methods.iter_mut().enumerate() {
             *count += u64::from(reshape.methods() >> bit & 1);
         }
