@@ -1,7 +1,7 @@
 //! Gives the shared library its soname, which changes only with the ABI, and puts a link of that name beside it, so
 //! that programs linked with what cargo built also start with it.
 
-#[path = "build/kernels.rs"]
+#[path = "kernels/build.rs"]
 mod kernels;
 
 use std::path::Path;
