@@ -217,6 +217,11 @@ impl DeviceBuffer {
     /// Collective over the world.
     pub fn new(bytes: usize) -> Result<DeviceBuffer, String> {
         driver();
+        DeviceBuffer::in_this_context(bytes)
+    }
+
+    /// The same, in whatever context is current.
+    pub fn in_this_context(bytes: usize) -> Result<DeviceBuffer, String> {
         let (mut comm, mut pointer) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: the places are there to be written.
         let status = unsafe {

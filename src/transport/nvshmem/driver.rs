@@ -9,6 +9,35 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The oldest driver whose functions are known here: that of CUDA 12.0.
 const LEAST_VERSION: i32 = 12000;
 
+const VERSION_FUNCTION: &str = "cuDriverGetVersion";
+
+/// Every function of the driver that this backend calls.
+const FUNCTIONS: [&str; 23] = [
+    VERSION_FUNCTION,
+    "cuCtxGetCurrent",
+    "cuCtxGetDevice",
+    "cuCtxPopCurrent_v2",
+    "cuCtxPushCurrent_v2",
+    "cuCtxSynchronize",
+    "cuDeviceGetAttribute",
+    "cuGetErrorName",
+    "cuGetErrorString",
+    "cuInit",
+    "cuLaunchKernel",
+    "cuMemAlloc_v2",
+    "cuMemFreeHost",
+    "cuMemFree_v2",
+    "cuMemHostAlloc",
+    "cuMemHostGetDevicePointer_v2",
+    "cuMemcpyHtoD_v2",
+    "cuMemsetD8_v2",
+    "cuModuleGetFunction",
+    "cuModuleLoadData",
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+    "cuPointerGetAttribute",
+    "cuStreamGetCtx",
+];
+
 /// The error of a failed call.
 pub fn check(function: &str, result: sys::CUresult) -> Result<()> {
     if result == sys::CUresult::CUDA_SUCCESS {
@@ -29,6 +58,39 @@ pub fn check(function: &str, result: sys::CUresult) -> Result<()> {
     Err(Error::new(status, format!("{function}: {}: {}", text(sys::cuGetErrorName), text(sys::cuGetErrorString))))
 }
 
+/// Whether the driver is there, is new enough and has every function of [`FUNCTIONS`]: cudarc panics without.
+fn check_driver() -> Result<()> {
+    let unavailable = |text: String| Err(Error::new(Status::Unavailable, text));
+    // SAFETY: only looks for a library.
+    if !unsafe { sys::is_culib_present() } {
+        return unavailable(
+            "the NVSHMEM backend needs NVIDIA's driver, but libcuda.so.1 was not found, or cannot be loaded; install \
+             the driver, or use BOXWISE_BACKEND_HOST"
+                .into(),
+        );
+    }
+    // SAFETY: it is there; looking for a symbol does not use it.
+    let has = |name: &str| unsafe { sys::culib().get::<*const c_void>(name.as_bytes()) }.is_ok();
+    let mut version = 0;
+    if has(VERSION_FUNCTION) {
+        // SAFETY: the driver has it, and the place is there to be written.
+        check(VERSION_FUNCTION, unsafe { sys::cuDriverGetVersion(&mut version) })?;
+    }
+    let (major, minor) = (version / 1000, version % 1000 / 10);
+    if version != 0 && version < LEAST_VERSION {
+        return unavailable(format!(
+            "the driver is for CUDA {major}.{minor}; CUDA 12.0 or later is needed: install a newer driver"
+        ));
+    }
+    match FUNCTIONS.iter().find(|name| !has(name)) {
+        None => Ok(()),
+        Some(name) => unavailable(format!(
+            "libcuda.so.1 (CUDA {major}.{minor}) has no {name}: it is not the driver of a GPU, or is broken; install \
+             the driver, or use BOXWISE_BACKEND_HOST"
+        )),
+    }
+}
+
 /// A context that was current when NVSHMEM was joined.
 #[derive(Clone, Copy, Debug)]
 pub struct Context(sys::CUcontext);
@@ -47,28 +109,13 @@ pub struct Entered {
 impl Context {
     /// That of this thread.
     pub fn current() -> Result<Context> {
-        // SAFETY: only looks for a library.
-        if !unsafe { sys::is_culib_present() } {
-            return Err(Error::new(
-                Status::Unavailable,
-                "the NVSHMEM backend needs NVIDIA's driver, but libcuda.so.1 was not found; install the driver, or use \
-                 BOXWISE_BACKEND_HOST",
-            ));
-        }
-        let (mut version, mut context) = (0, std::ptr::null_mut());
-        // SAFETY: the places are there to be written; all drivers have these functions.
+        check_driver()?;
+        let mut context = std::ptr::null_mut();
+        // SAFETY: the driver has the functions; the place is there to be written.
         unsafe {
-            check("cuInit", sys::cuInit(0))?;
-            check("cuDriverGetVersion", sys::cuDriverGetVersion(&mut version))?;
-            if version < LEAST_VERSION {
-                let (major, minor) = (version / 1000, version % 1000 / 10);
-                return Err(Error::new(
-                    Status::Unavailable,
-                    format!(
-                        "the driver is for CUDA {major}.{minor}; CUDA 12.0 or later is needed: install a newer driver"
-                    ),
-                ));
-            }
+            check("cuInit", sys::cuInit(0)).map_err(|error| {
+                error.context("no GPU can be used here (see nvidia-smi); BOXWISE_BACKEND_HOST needs none")
+            })?;
             check("cuCtxGetCurrent", sys::cuCtxGetCurrent(&mut context))?;
         }
         match context.is_null() {
@@ -249,5 +296,29 @@ impl Drop for HostWords {
             // SAFETY: it was allocated here, and nothing uses it any more.
             unsafe { sys::cuMemFreeHost(self.words.cast()) };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FUNCTIONS;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_function_that_is_called_is_looked_for() {
+        let sources = [
+            include_str!("device.rs"),
+            include_str!("driver.rs"),
+            include_str!("heap.rs"),
+            include_str!("kernels.rs"),
+            include_str!("pool.rs"),
+            include_str!("watch.rs"),
+            include_str!("world.rs"),
+        ];
+        let call = concat!("sys::", "cu");
+        let called = sources.iter().flat_map(|source| source.match_indices(call).map(|(at, _)| &source[at + 5..]));
+        let named = called.map(|text| text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap());
+        let called: BTreeSet<&str> = named.filter(|name| *name != "culib").collect();
+        assert_eq!(called, FUNCTIONS.into_iter().collect());
     }
 }

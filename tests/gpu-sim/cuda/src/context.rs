@@ -1,12 +1,12 @@
 //! The device and its one context, which each thread has to make current.
 
-use crate::error::{INVALID_CONTEXT, INVALID_VALUE, SUCCESS, or_sticky};
-use crate::{Handle, Status};
+use crate::error::{INVALID_CONTEXT, INVALID_VALUE, NO_DEVICE, SUCCESS, or_sticky};
+use crate::{Handle, Status, number};
 use std::cell::RefCell;
 use std::ffi::{c_int, c_uint};
 
 static CONTEXT: u8 = 0;
-const VERSION: c_int = 12_080;
+const VERSION: u64 = 12_080;
 const MULTIPROCESSOR_COUNT: c_int = 16;
 /// Few, so that blocks have to take several tiles.
 const MULTIPROCESSORS: c_int = 2;
@@ -31,13 +31,13 @@ pub fn need() -> Status {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuInit(_flags: c_uint) -> Status {
-    SUCCESS
+    if number("GPU_SIM_DEVICES", 1) == 0 { NO_DEVICE } else { SUCCESS }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDriverGetVersion(version: *mut c_int) -> Status {
     // SAFETY: as the driver's interface says, here and below.
-    unsafe { version.write(VERSION) };
+    unsafe { version.write(number("GPU_SIM_VERSION", VERSION) as c_int) };
     SUCCESS
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 pub const SUCCESS: Status = 0;
 pub const INVALID_VALUE: Status = 1;
 pub const OUT_OF_MEMORY: Status = 2;
+pub const NO_DEVICE: Status = 100;
 pub const INVALID_CONTEXT: Status = 201;
 pub const NO_BINARY: Status = 209;
 pub const INVALID_HANDLE: Status = 400;
@@ -17,10 +18,11 @@ pub const MISALIGNED_ADDRESS: Status = 716;
 pub const LAUNCH_FAILED: Status = 719;
 pub const CAPTURE_UNSUPPORTED: Status = 900;
 
-const TEXTS: [(Status, &CStr, &CStr); 12] = [
+const TEXTS: [(Status, &CStr, &CStr); 13] = [
     (SUCCESS, c"CUDA_SUCCESS", c"no error"),
     (INVALID_VALUE, c"CUDA_ERROR_INVALID_VALUE", c"invalid argument"),
     (OUT_OF_MEMORY, c"CUDA_ERROR_OUT_OF_MEMORY", c"out of memory"),
+    (NO_DEVICE, c"CUDA_ERROR_NO_DEVICE", c"no CUDA-capable device is detected"),
     (INVALID_CONTEXT, c"CUDA_ERROR_INVALID_CONTEXT", c"invalid device context"),
     (NO_BINARY, c"CUDA_ERROR_NO_BINARY_FOR_GPU", c"no kernel image is available for execution on the device"),
     (INVALID_HANDLE, c"CUDA_ERROR_INVALID_HANDLE", c"invalid resource handle"),

@@ -4,7 +4,7 @@ use crate::context::need;
 use crate::error::{self, INVALID_VALUE, NO_BINARY, NOT_FOUND, SUCCESS};
 use crate::memory::{self, Kind as Memory, allocate};
 use crate::stream::{self, Task};
-use crate::{Handle, Status};
+use crate::{Handle, Status, number};
 use gpu_sim_interpreter::{Access, Answer, Caller, Fault, Kind, Launch, Machine, Module, Placed, Settings, run};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -32,11 +32,6 @@ pub struct Work {
     block: [u32; 3],
     shared_bytes: u32,
     parameters: Arc<Vec<u8>>,
-}
-
-/// A number from the environment.
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
 impl Work {
@@ -133,7 +128,11 @@ pub unsafe extern "C" fn cuModuleLoadData(module: *mut Handle, image: *const c_v
         return need();
     }
     // SAFETY: as the driver's interface says: text ends in a NUL.
-    let text = unsafe { CStr::from_ptr(image.cast()) }.to_string_lossy();
+    let given = unsafe { CStr::from_ptr(image.cast()) }.to_string_lossy();
+    let text = match std::env::var_os("GPU_SIM_IMAGE") {
+        Some(file) => std::fs::read_to_string(file).expect("GPU_SIM_IMAGE is a file of PTX").into(),
+        None => given,
+    };
     if !text.contains(".version") {
         return NO_BINARY;
     }

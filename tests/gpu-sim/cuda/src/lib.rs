@@ -10,6 +10,8 @@
 //! | `GPU_SIM_SEED` | of the order in which threads run; each launch takes the next |
 //! | `GPU_SIM_STEPS`, `GPU_SIM_TIMEOUT` | a kernel with more instructions, and more seconds, is stopped |
 //! | `GPU_SIM_LOG` | file for the texts of faults |
+//! | `GPU_SIM_IMAGE` | file of PTX to load in the place of every module: how mutants of the kernels are run |
+//! | `GPU_SIM_DEVICES`, `GPU_SIM_VERSION` | 0: the driver finds no device; the version it says it has |
 
 #![allow(non_snake_case)] // the names are the driver's
 #![allow(clippy::missing_safety_doc)] // so are the conditions
@@ -25,3 +27,8 @@ mod stream;
 pub type Status = std::ffi::c_int;
 /// Contexts, streams, modules, functions, graphs.
 pub type Handle = *mut std::ffi::c_void;
+
+/// A number from the environment.
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
