@@ -93,7 +93,7 @@ fn start(name: &str, spoilt: Spoilt, variable: (&str, &str), stand_ins: &Path) -
         std::fs::write(folder.join(library), bytes).expect("a library");
     }
     let path = folder.to_str().expect("a name in UTF-8");
-    let variables = [("LD_LIBRARY_PATH", path), variable];
+    let variables = [("LD_LIBRARY_PATH", path), ("NVSHMEM_HOME", ""), variable];
     let ended = Job::launched(RANKS, name, &variables).wait(Duration::from_secs(60));
     std::fs::remove_dir_all(&folder).expect("own folder");
     let outcome = ended?;
@@ -124,9 +124,8 @@ fn play(comm: &Communicator, case: &str, status: Status, words: &[&str]) {
         gpu::driver();
     }
     let sides = [slabs(&SHAPE, 0, ranks)[rank].clone(), slabs(&SHAPE, 1, ranks)[rank].clone()];
-    let make = |backend| {
-        Reshape::make(comm, request(&sides[0], &sides[1], 1), &Options { backend, ..Options::default() })
-    };
+    let make =
+        |backend| Reshape::make(comm, request(&sides[0], &sides[1], 1), &Options { backend, ..Options::default() });
     for _ in 0..2 {
         let error = make(Backend::Nvshmem).expect_err("something is missing");
         assert_eq!(error.status, status, "{error}");

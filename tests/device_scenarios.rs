@@ -27,7 +27,7 @@ const ELEMENT: usize = 4;
 /// A scenario by name: its number of ranks, and what each rank does.
 type Scenario = (&'static str, usize, fn(&Communicator));
 
-const SCENARIOS: [Scenario; 13] = [
+const SCENARIOS: [Scenario; 14] = [
     ("graph_replayed", 3, graph_replayed),
     ("two_streams", 2, two_streams),
     ("destroyed_while_queued", 3, destroyed_while_queued),
@@ -41,6 +41,7 @@ const SCENARIOS: [Scenario; 13] = [
     ("late", 2, late),
     ("killed", 3, killed),
     ("killed_before_destroy", 3, killed_before_destroy),
+    ("device_fails", 3, device_fails),
 ];
 /// The rank that dies, or is at fault.
 const VICTIM: usize = 1;
@@ -75,7 +76,12 @@ fn tests() -> Vec<Test<'static>> {
 fn start(name: &str, ranks: usize, stand_ins: &str, reachable: &str) -> std::result::Result<(), String> {
     let before = job::traces();
     let seed = fastrand::u64(..).to_string();
-    let variables = [("LD_LIBRARY_PATH", stand_ins), ("GPU_SIM_REACHABLE", reachable), ("GPU_SIM_SEED", &seed)];
+    let variables = [
+        ("LD_LIBRARY_PATH", stand_ins),
+        ("NVSHMEM_HOME", ""),
+        ("GPU_SIM_REACHABLE", reachable),
+        ("GPU_SIM_SEED", &seed),
+    ];
     let outcome = Job::launched(ranks, name, &variables).wait(LIMIT)?;
     let dies = name.starts_with("killed");
     let is_well = |rank: &usize| outcome.notes[*rank].iter().any(|line| line == "well");
@@ -452,4 +458,27 @@ fn killed_before_destroy(comm: &Communicator) {
     }
     let _ = rig.exec(null_mut());
     leave_behind(rig);
+}
+
+/// One rank's GPU fails, and its program does no more than destroy. The memory is never given back, and nobody waits.
+fn device_fails(comm: &Communicator) {
+    let rig = Rig::new(comm, &on_device());
+    rig.once(1).expect("while all are well");
+    comm.barrier().expect("while all are well");
+    let Rig { reshape, memory, .. } = rig;
+    let begun = Instant::now();
+    if comm.rank() == VICTIM {
+        // The others have left the barrier.
+        std::thread::sleep(Duration::from_millis(100));
+        gpu::driver().fail();
+    } else {
+        let [input, output, workspace] = [0, 1, 2].map(|number| memory.pointer().wrapping_add(number * BUFFER));
+        // SAFETY: the buffers are as long as the sides say.
+        let queued = unsafe { reshape.exec_on_cuda_stream(output, input, workspace, null_mut()) };
+        let told = queued.and_then(|()| reshape.settle()).expect_err("one does not take part");
+        assert!(told.status == Status::PeerLost && told.detail.contains("rank 1"), "{told}");
+    }
+    drop(reshape);
+    assert!(memory.free().expect_err("NVSHMEM would wait for ever").contains("rank 1"));
+    assert!(begun.elapsed() < SOON, "it took {:?}", begun.elapsed());
 }

@@ -57,6 +57,7 @@ driver_functions! {
     cuGraphLaunch(Handle, Handle);
     cuGraphExecDestroy(Handle);
     cuGraphDestroy(Handle);
+    gpu_sim_stick(Status);
 }
 
 const STREAM_NON_BLOCKING: c_uint = 1;
@@ -120,6 +121,13 @@ impl Driver {
     pub fn synchronize(&self) {
         // SAFETY: a context is current.
         unsafe { ok("cuCtxSynchronize", (self.cuCtxSynchronize)()) };
+    }
+
+    /// The device fails: from now on every call says so.
+    pub fn fail(&self) {
+        const ILLEGAL_ADDRESS: Status = 700;
+        // SAFETY: the stand-in's own function.
+        unsafe { (self.gpu_sim_stick)(ILLEGAL_ADDRESS) };
     }
 
     /// A stream that does not wait for the default one.
@@ -242,6 +250,20 @@ impl DeviceBuffer {
 
     pub fn len(&self) -> usize {
         self.bytes
+    }
+}
+
+impl DeviceBuffer {
+    /// Collective over the world.
+    pub fn free(self) -> Result<(), String> {
+        let buffer = std::mem::ManuallyDrop::new(self);
+        // SAFETY: both came from the library, once.
+        unsafe {
+            let freed = boxwise_free(buffer.comm, buffer.pointer.cast());
+            let told = if freed == 0 { Ok(()) } else { Err(last_error()) };
+            boxwise_comm_destroy(buffer.comm);
+            told
+        }
     }
 }
 

@@ -143,8 +143,15 @@ impl DeviceProgram {
 
     /// Waits until everything queued on this device has ended; returns the failure that no call has returned yet.
     pub fn settle(&self) -> Result<()> {
-        let ended = self.device.synchronize();
+        let ended = self.synchronize();
         self.take_failure().map_or(ended, Err)
+    }
+
+    /// Waits for the device. Peers that wait for one that has failed are told.
+    fn synchronize(&self) -> Result<()> {
+        self.device.synchronize().map_err(|error| self.of_this_rank(error)).inspect_err(|_| {
+            self.communicator.0.give_up(Cause::Failed, self.communicator.rank());
+        })
     }
 
     fn launch(&self, mut operands: Operands, stream: u64) -> Result<()> {
@@ -220,7 +227,7 @@ impl DeviceProgram {
 impl Drop for DeviceProgram {
     fn drop(&mut self) {
         // Kernels that still wait for lost peers are told to stop, so this ends.
-        let ended = self.device.synchronize();
+        let ended = self.synchronize();
         if let Some(failure) = self.take_failure() {
             log::warn!("rank {}: an operation failed: {failure}", self.communicator.rank());
         }

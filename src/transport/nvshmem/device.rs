@@ -115,7 +115,9 @@ impl Communicator {
                     world.pes
                 )));
             }
-            let address = world.malloc(POOL_BYTES).ok_or_else(|| no_memory(POOL_BYTES));
+            let entered = world.context.enter();
+            vote(collective, &entered.as_ref().map(|_| true).map_err(Error::clone))?;
+            let address = world.malloc(&entered?, POOL_BYTES).ok_or_else(|| no_memory(POOL_BYTES));
             vote(collective, &address.as_ref().map(|_| true).map_err(Error::clone))?;
             let pool = Pool::new(world, address?);
             POOL.get_or_init(|| pool);

@@ -2,7 +2,7 @@
 //!
 //! What was initialised here is never finalised: that is collective, and a process must be able to end alone.
 
-use super::driver::Context;
+use super::driver::{Context, Entered};
 use crate::config;
 use crate::error::{Error, Result, Status};
 use nvshmem_sys::{Functions, INIT_WITH_UNIQUE_ID, IS_INITIALIZED, InitAttr, Library, SONAME, UniqueId};
@@ -125,19 +125,16 @@ impl World {
     }
 
     /// Symmetric memory. Collective over all PEs, equal on all. `None` if there is too little.
-    pub fn malloc(&self, bytes: usize) -> Option<u64> {
-        let _entered = self.context.enter().ok()?;
-        // SAFETY: NVSHMEM is initialised, and all PEs call.
+    pub fn malloc(&self, _: &Entered, bytes: usize) -> Option<u64> {
+        // SAFETY: NVSHMEM is initialised, its context current, and all PEs call.
         let pointer = unsafe { (self.functions().malloc)(bytes) };
         (!pointer.is_null()).then_some(pointer as u64)
     }
 
     /// Collective over all PEs.
-    pub fn free(&self, address: u64) {
-        if let Ok(_entered) = self.context.enter() {
-            // SAFETY: it came from `malloc`, and all PEs call.
-            unsafe { (self.functions().free)(address as *mut c_void) };
-        }
+    pub fn free(&self, _: &Entered, address: u64) {
+        // SAFETY: it came from `malloc`, the context is current, and all PEs call.
+        unsafe { (self.functions().free)(address as *mut c_void) };
     }
 
     /// Where symmetric memory of a PE is mapped here.

@@ -40,8 +40,9 @@ const TEXTS: [(Status, &CStr, &CStr); 13] = [
 
 static STICKY: AtomicI32 = AtomicI32::new(SUCCESS);
 
-/// From now on every call fails so.
-pub fn stick(status: Status) {
+/// From now on every call fails so. Tests call it too.
+#[unsafe(export_name = "gpu_sim_stick")]
+pub extern "C" fn stick(status: Status) {
     let _ = STICKY.compare_exchange(SUCCESS, status, Ordering::SeqCst, Ordering::SeqCst);
 }
 
