@@ -90,7 +90,7 @@ fn start(stand_ins: &str, ranks: usize, way: Way, seed: &str, cases: usize, same
         // Which may be set for the build, to the real one.
         ("NVSHMEM_HOME", ""),
     ];
-    let outcome = Job::launched(ranks, "play", &variables).wait(Duration::from_secs(300))?;
+    let outcome = Job::launched(ranks, "play", &variables).wait(limit())?;
     let played: usize = outcome.notes.iter().flatten().filter(|line| *line == "ok").count();
     if !outcome.statuses[0].success() || played != ranks * cases {
         return Err(format!("SEED={seed}: {played} of {} played well\n{}", ranks * cases, outcome.output[0]));
@@ -101,6 +101,12 @@ fn start(stand_ins: &str, ranks: usize, way: Way, seed: &str, cases: usize, same
         methods.iter_mut().zip(line.split(' ')).for_each(|(n, one)| *n += one.parse::<u64>().unwrap())
     });
     Ok(methods)
+}
+
+/// How long a job may take. Mutants of the kernels get less.
+fn limit() -> Duration {
+    let seconds = std::env::var("TEST_LIMIT_S").map_or(300, |text| text.parse().expect("seconds"));
+    Duration::from_secs(seconds)
 }
 
 /// The ways in which data moved in all jobs: a way that is never taken would never be tested.

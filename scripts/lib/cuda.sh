@@ -5,6 +5,8 @@ cuda_wheels=(
     nvidia-cuda-nvcc==13.5.37
     nvidia-cuda-runtime==13.5.37
     nvidia-cuda-cccl==13.3.5.0.6
+    nvidia-cuda-cuobjdump==13.5.37
+    nvidia-cuda-nvdisasm==13.5.37
     nvidia-nvshmem-cu13==3.8.0
 )
 

@@ -1,28 +1,50 @@
 # shellcheck shell=bash disable=SC2154 # variables of other files
-# What will prove the GPU backend without a GPU: NVSHMEM's host functions and struct layouts against its library and
-# headers, and the interpreter with what NVIDIA's compiler makes.
+# What proves the GPU backend without a GPU: NVSHMEM's host functions and struct layouts against its library and headers;
+# the kernels that NVIDIA's compiler makes, run by the interpreter with stand-ins for the driver and NVSHMEM; mutants of
+# the kernels; and what can be read in their machine code.
 
 # shellcheck source=../lib/cuda.sh
 source "$here/lib/cuda.sh"
 
-gpu_crates=(--package nvshmem-sys --package gpu-sim-interpreter)
+gpu_crates=(--package nvshmem-sys --package gpu-sim-interpreter --package gpu-sim-cuda --package gpu-sim-nvshmem)
+device_tests=(--test device_differential --test device_missing --test device_scenarios)
+# Beside a random one.
+seeds=(1 2 3 4)
 
 test_gpu() {
     run_test "tools are there" need_gpu_tools
     last_passed || return
     # Once more, for the variables: a test is a subshell.
     need_cuda
+    local stand_ins=$scratch/gpu-sim mutants=$scratch/mutants seed
     export GPU_SIM_PTX=$scratch/ptx
-    run_test "clippy" cargo clippy --locked "${gpu_crates[@]}" --all-targets -- -D warnings
+    local simulated=(env BOXWISE_KERNELS_FORM=ptx "BOXWISE_GPU_SIM=$stand_ins")
+    run_test "clippy" "${simulated[@]}" \
+        cargo clippy --locked --package boxwise "${gpu_crates[@]}" --features boxwise/cuda --all-targets -- -D warnings
     run_test "the interpreter's kernels compile" \
         tests/gpu-sim/interpreter/tests/compile.sh "$CUDA_HOME" "$NVSHMEM_HOME" "$GPU_SIM_PTX"
     run_cargo_tests "cargo test" 900 cargo test --locked --no-fail-fast "${gpu_crates[@]}" -- --include-ignored
+    run_test "stand-ins" place_stand_ins "$stand_ins"
+    last_passed || return
+    run_cargo_tests "simulated" 900 "${simulated[@]}" \
+        cargo test --locked --no-fail-fast --features cuda --lib "${device_tests[@]}"
+    for seed in "${seeds[@]}"; do
+        run_cargo_tests "seed $seed" 600 "${simulated[@]}" "SEED=$seed" \
+            cargo test --locked --features cuda --test device_differential
+    done
+    run_cargo_tests "mutants" 900 "${simulated[@]}" tests/gpu-mutants/run "$mutants"
+    run_cargo_tests "static" 900 tests/gpu-static/check "$target_dir/gpu-static"
 }
 
 need_gpu_tools() {
     need_cargo_components clippy
-    need_programs g++:g++ python3:python3
+    need_programs g++:g++ python3:python3 readelf:binutils
     # Debian's python3 may lack the module.
     python3 -c 'import ensurepip' 2>/dev/null || install_packages python3-venv
     need_cuda
+}
+
+place_stand_ins() {
+    cargo build --locked --package gpu-sim-cuda --package gpu-sim-nvshmem
+    tests/gpu-sim/place "$1" "$target_dir/debug"
 }

@@ -116,6 +116,6 @@ mod tests {
     #[test]
     fn lists_are_taken_in_turn() {
         assert_eq!(in_turn(vec![vec![1, 4, 6], vec![], vec![2], vec![3, 5]]), [1, 2, 3, 4, 5, 6]);
-        assert_eq!(in_turn::<u8>(Vec::new()), []);
+        assert!(in_turn::<u8>(Vec::new()).is_empty());
     }
 }
