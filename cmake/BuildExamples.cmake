@@ -1,5 +1,5 @@
 # The numbered programs of c_examples/ and fortran/, and the demonstration; those of their folders mpi/ where there is
-# an MPI, and FFTW for those that use it.
+# an MPI, and FFTW for those that use it; those of their folders cuda/ for a library with the NVSHMEM backend.
 
 # boxwise_add_example(SOURCE LIBRARY…)
 function(boxwise_add_example source)
@@ -15,6 +15,9 @@ function(boxwise_add_example source)
     if(name MATCHES "pseudo_spectral")
         target_include_directories(${target} PRIVATE "${BOXWISE_FFTW_INCLUDE_DIR}")
         target_link_libraries(${target} PRIVATE "${BOXWISE_FFTW_LIBRARY}")
+    endif()
+    if(folder STREQUAL "c_examples/cuda")
+        target_include_directories(${target} PRIVATE "${BOXWISE_CUDA_INCLUDE_DIR}")
     endif()
 endfunction()
 
@@ -69,6 +72,24 @@ if(TARGET boxwise::fortran AND TARGET boxwise::mpi)
         boxwise_example_sources(sources fortran/mpi/[0-9]*.f90)
         foreach(source IN LISTS sources)
             boxwise_add_example("${source}" boxwise_fortran_check boxwise::mpi MPI::MPI_Fortran)
+        endforeach()
+    endif()
+endif()
+
+if(BOXWISE_BUILD_CUDA)
+    find_path(BOXWISE_CUDA_INCLUDE_DIR cuda.h HINTS "${CUDA_HOME}/include" DOC "Where cuda.h is, for the examples")
+    find_library(BOXWISE_CUDA_DRIVER cuda HINTS "${CUDA_HOME}/lib64/stubs" "${CUDA_HOME}/lib/stubs"
+        DOC "CUDA's driver, for the examples")
+    if(BOXWISE_CUDA_INCLUDE_DIR AND BOXWISE_CUDA_DRIVER)
+        boxwise_example_sources(sources c_examples/cuda/*.c)
+        foreach(source IN LISTS sources)
+            boxwise_add_example("${source}" boxwise::boxwise "${BOXWISE_CUDA_DRIVER}")
+        endforeach()
+    endif()
+    if(BOXWISE_CUDA_DRIVER AND TARGET boxwise::fortran)
+        boxwise_example_sources(sources fortran/cuda/[0-9]*.f90)
+        foreach(source IN LISTS sources)
+            boxwise_add_example("${source}" boxwise_fortran_check "${BOXWISE_CUDA_DRIVER}")
         endforeach()
     endif()
 endif()

@@ -22,8 +22,22 @@ list(JOIN remap_flags "," remap_flags)
 set(built_programs ${boxwise_programs})
 list(TRANSFORM built_programs REPLACE ".*/" "${cargo_target_dir}/release/")
 
+set(cargo_features)
+set(cargo_environment)
+if(BOXWISE_BUILD_CUDA)
+    set(cargo_features --features cuda)
+    # What kernels/build.rs reads, as it was when first configured.
+    foreach(variable IN ITEMS BOXWISE_NVCC CUDA_HOME NVSHMEM_HOME BOXWISE_CUDA_ARCHITECTURES BOXWISE_KERNELS_FORM)
+        set(${variable} "$ENV{${variable}}" CACHE STRING "For the compilation of the kernels: see docs/gpu.md")
+        # Semicolons would part arguments.
+        string(REPLACE ";" "," value "${${variable}}")
+        list(APPEND cargo_environment "${variable}=${value}")
+    endforeach()
+endif()
+
 add_custom_target(boxwise_cargo ALL
-    COMMAND "${BOXWISE_CARGO}" build --release --locked --lib --bins
+    COMMAND "${CMAKE_COMMAND}" -E env ${cargo_environment}
+            "${BOXWISE_CARGO}" build --release --locked --lib --bins ${cargo_features}
             --manifest-path "${PROJECT_SOURCE_DIR}/Cargo.toml" --target-dir "${cargo_target_dir}"
             --config "build.rustflags=[${remap_flags}]"
     COMMAND "${CMAKE_COMMAND}" -E make_directory lib bin

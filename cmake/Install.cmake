@@ -17,6 +17,10 @@ if(BOXWISE_BUILD_MPI)
 endif()
 
 # find_package(boxwise)
+set(boxwise_has_cuda FALSE)
+if(BOXWISE_BUILD_CUDA)
+    set(boxwise_has_cuda TRUE)
+endif()
 set(boxwise_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/boxwise")
 configure_package_config_file(cmake/boxwiseConfig.cmake.in "${CMAKE_CURRENT_BINARY_DIR}/boxwiseConfig.cmake"
     INSTALL_DESTINATION "${boxwise_package_dir}"

@@ -4,11 +4,11 @@
  * move it from GPU to GPU, queued like any other work. A program with the CUDA runtime does the same with
  * cudaStream_t, cudaMemcpy and so on: both mean the same streams.
  *
- *   cc -I.. 01_slab_to_pencil.c -lboxwise -lcuda -o 01_slab_to_pencil && boxwise-run -n 4 ./01_slab_to_pencil
+ *   cc 01_slab_to_pencil.c -lboxwise -lcuda -o 01_slab_to_pencil && boxwise-run -n 4 ./01_slab_to_pencil
  */
 #include <cuda.h>
 
-#include "check.h"
+#include "../check.h"
 
 /* Ends the program where a call of the driver fails. */
 #define CUDA(call) check_cuda((call), #call, __LINE__)

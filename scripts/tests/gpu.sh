@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154 # variables of other files
 # What proves the GPU backend without a GPU: NVSHMEM's host functions and struct layouts against its library and headers;
 # the kernels that NVIDIA's compiler makes, run by the interpreter with stand-ins for the driver and NVSHMEM; mutants of
-# the kernels; and what can be read in their machine code.
+# the kernels; what can be read in their machine code; and the examples with an installed package.
 
 # shellcheck source=../lib/cuda.sh
 source "$here/lib/cuda.sh"
@@ -34,11 +34,14 @@ test_gpu() {
     done
     run_cargo_tests "mutants" 900 "${simulated[@]}" tests/gpu-mutants/run "$mutants"
     run_cargo_tests "static" 900 tests/gpu-static/check "$target_dir/gpu-static"
+    run_test "install" install_with_kernels "$scratch/with_kernels"
+    last_passed || return
+    run_test "find_package: CUDA" use_package "$scratch/with_kernels" "$stand_ins"
 }
 
 need_gpu_tools() {
     need_cargo_components clippy
-    need_programs g++:g++ python3:python3 readelf:binutils
+    need_programs cc:gcc g++:g++ gfortran:gfortran cmake:cmake make:make python3:python3 readelf:binutils
     # Debian's python3 may lack the module.
     python3 -c 'import ensurepip' 2>/dev/null || install_packages python3-venv
     need_cuda
@@ -47,4 +50,21 @@ need_gpu_tools() {
 place_stand_ins() {
     cargo build --locked --package gpu-sim-cuda --package gpu-sim-nvshmem
     tests/gpu-sim/place "$1" "$target_dir/debug"
+}
+
+install_with_kernels() {
+    BOXWISE_KERNELS_FORM=ptx within 900 cmake -S "$root" -B "$scratch/build-cuda" -DBOXWISE_BUILD_CUDA=ON
+    within 900 cmake --build "$scratch/build-cuda"
+    cmake --install "$scratch/build-cuda" --prefix "$1"
+}
+
+# use_package PREFIX STAND_INS: a project of its own, which runs its programs on the stand-ins.
+use_package() {
+    local project=$scratch/consumer-cuda
+    cp -R tests/package/cuda "$project"
+    cp -R c_examples fortran "$project"
+    within 300 cmake -S "$project" -B "$project/build" -DCMAKE_PREFIX_PATH="$1" \
+        -DCUDA_INCLUDE_DIR="$CUDA_HOME/include" -DCUDA_DRIVER="$2/libcuda.so.1"
+    within 300 cmake --build "$project/build"
+    LD_LIBRARY_PATH=$2 NVSHMEM_HOME='' within 60 ctest --test-dir "$project/build" --output-on-failure --no-tests=error
 }

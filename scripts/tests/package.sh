@@ -73,6 +73,8 @@ test_what_find_package_refuses() {
     run_test "find_package: an unknown component is refused" refuses "no component Cobol" find_it "$(version)" Cobol
     run_test "find_package: Fortran needs the language" \
         refuses "enable the language Fortran" find_it "$(version)" Fortran
+    run_test "find_package: CUDA needs a boxwise with it" \
+        refuses "has no NVSHMEM backend; build one" find_it "$(version)" CUDA
     run_test "find_package: MPI needs the language C" \
         refuses "enable the language C" find_it "$(version)" MPI -DLANGUAGE=CXX
     run_test "find_package: MPI needs an MPI" \

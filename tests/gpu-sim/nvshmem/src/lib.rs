@@ -7,6 +7,7 @@
 //! | `GPU_SIM_HEAP` | bytes of each symmetric heap; 64 MiB |
 //! | `GPU_SIM_REACHABLE` | whose memory a PE maps: `all`, `none`, or `odd`: not of those whose number differs by an odd number |
 //! | `GPU_SIM_SEED` | of the order of deliveries |
+//! | `GPU_SIM_DELAY` | microseconds between two deliveries, at most; 120 |
 
 mod heap;
 mod host;

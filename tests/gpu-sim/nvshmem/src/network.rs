@@ -32,7 +32,8 @@ struct State {
 static STATE: Mutex<State> = Mutex::new(State { parcels: Vec::new(), fences: 0, dice: 0, running: false });
 static CHANGED: Condvar = Condvar::new();
 const CHUNK: usize = 1000;
-const LONGEST_DELAY_US: u64 = 120;
+/// Microseconds between two deliveries, at most.
+const LONGEST_DELAY: u64 = 120;
 
 fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -43,9 +44,9 @@ pub fn send(operations: Vec<Operation>) {
     let mut state = state();
     if !state.running {
         state.running = true;
-        state.dice =
-            std::env::var("GPU_SIM_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1u64).wrapping_mul(77) | 1;
-        std::thread::spawn(deliver);
+        state.dice = number("GPU_SIM_SEED").unwrap_or(1).wrapping_mul(77) | 1;
+        let longest_delay = number("GPU_SIM_DELAY").unwrap_or(LONGEST_DELAY);
+        std::thread::spawn(move || deliver(longest_delay));
     }
     let fences = state.fences;
     state.parcels.push(Parcel { operations: operations.into(), fences });
@@ -70,12 +71,16 @@ pub fn quiet() {
     }
 }
 
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok())
+}
+
 fn roll(dice: &mut u64, count: u64) -> u64 {
     *dice = dice.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
     (*dice >> 33) % count
 }
 
-fn deliver() {
+fn deliver(longest_delay: u64) {
     loop {
         let mut state = state();
         while state.parcels.is_empty() {
@@ -85,7 +90,7 @@ fn deliver() {
         let first = parcels.iter().map(|parcel| parcel.fences).min().expect("there are some");
         let candidates: Vec<usize> = (0..parcels.len()).filter(|at| parcels[*at].fences == first).collect();
         let chosen = candidates[roll(dice, candidates.len() as u64) as usize];
-        let delay = roll(dice, LONGEST_DELAY_US);
+        let delay = roll(dice, longest_delay);
         // One piece of it at a time: others come between.
         let step = match parcels[chosen].operations.front_mut() {
             Some(Operation::Copy { from, to, bytes }) if *bytes > CHUNK => {
