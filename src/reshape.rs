@@ -10,7 +10,7 @@ use crate::plan::{
 };
 use crate::transport::{Call, Collective, Communicator, PlanSegment, PlanTags, patience};
 #[cfg(feature = "cuda")]
-use crate::transport::{Device, Wanted};
+use crate::transport::{Device, Range, Wanted};
 use std::sync::Arc;
 
 /// A made reshape: moves a distributed array from the input boxes of all ranks to their output boxes.
@@ -102,6 +102,7 @@ impl Reshape {
         schedule: Result<Schedule>,
         device: &Device,
     ) -> Result<Result<Reshape>> {
+        let _range = Range::begin(c"boxwise_make");
         let drafted = schedule.and_then(|mut schedule| {
             let draft = catch_panic(|| Draft::new(device, &mut schedule))?;
             Ok((schedule, draft))

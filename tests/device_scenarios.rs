@@ -27,13 +27,14 @@ const ELEMENT: usize = 4;
 /// A scenario by name: its number of ranks, and what each rank does.
 type Scenario = (&'static str, usize, fn(&Communicator));
 
-const SCENARIOS: [Scenario; 14] = [
+const SCENARIOS: [Scenario; 15] = [
     ("graph_replayed", 3, graph_replayed),
     ("two_streams", 2, two_streams),
     ("destroyed_while_queued", 3, destroyed_while_queued),
     ("subsets", 4, subsets),
     ("backend_chosen", 2, backend_chosen),
     ("applications_own", 3, applications_own),
+    (WORLD_OF_NVSHMEM, 3, world_of_nvshmem),
     ("bad_arguments", 3, bad_arguments),
     ("wrong_memory", 2, wrong_memory),
     ("bad_make", 3, bad_make),
@@ -43,15 +44,23 @@ const SCENARIOS: [Scenario; 14] = [
     ("killed_before_destroy", 3, killed_before_destroy),
     ("device_fails", 3, device_fails),
 ];
+/// Begins with NVSHMEM, which counts its PEs the other way round than boxwise-run its ranks.
+const WORLD_OF_NVSHMEM: &str = "world_of_nvshmem";
 /// The rank that dies, or is at fault.
 const VICTIM: usize = 1;
 
 fn main() -> ExitCode {
     let Some(role) = job::role() else { return harness::run(tests()) };
     let (_, _, play) = SCENARIOS.into_iter().find(|(name, ..)| *name == role).expect("a known scenario");
-    let comm = Communicator::world().expect("a world under boxwise-run");
+    let variable = |name| std::env::var(name).ok().and_then(|text| text.parse().ok()).expect("set by boxwise-run");
+    let (rank, ranks): (usize, usize) = (variable("BOXWISE_RANK"), variable("BOXWISE_SIZE"));
+    if role == WORLD_OF_NVSHMEM {
+        // Its library stays loaded.
+        std::mem::forget(initialise_nvshmem(ranks - 1 - rank, ranks));
+    }
+    let comm = Communicator::world().expect("a world");
     play(&comm);
-    job::note(comm.rank(), "well");
+    job::note(rank, "well");
     ExitCode::SUCCESS
 }
 
@@ -281,13 +290,25 @@ fn backend_chosen(comm: &Communicator) {
 }
 
 /// The application has initialised NVSHMEM, and goes on to use it when the library is done.
-fn applications_own(comm: &Communicator) {
+/// As an application does.
+fn initialise_nvshmem(pe: usize, pes: usize) -> (Nvshmem, FileBoot) {
     gpu::driver();
-    let (nvshmem, rank, ranks) = (Nvshmem::load(), comm.rank(), comm.size());
-    let boot = FileBoot::new(&notes_directory(), "application", rank, ranks);
-    let id = if rank == 0 { nvshmem.unique_id() } else { Default::default() };
+    let nvshmem = Nvshmem::load();
+    let boot = FileBoot::new(&notes_directory(), "application", pe, pes);
+    let id = if pe == 0 { nvshmem.unique_id() } else { Default::default() };
     let ids = boot.gather(bytemuck::bytes_of(&id));
-    nvshmem.initialise(rank, ranks, bytemuck::pod_read_unaligned(&ids[0]));
+    nvshmem.initialise(pe, pes, bytemuck::pod_read_unaligned(&ids[0]));
+    (nvshmem, boot)
+}
+
+fn world_of_nvshmem(comm: &Communicator) {
+    let launched: usize = std::env::var("BOXWISE_RANK").expect("set by boxwise-run").parse().expect("a number");
+    assert_eq!((comm.rank(), comm.size()), (2 - launched, 3), "the number of the PE");
+    Rig::new(comm, &Options::default()).once(3).expect("moved");
+}
+
+fn applications_own(comm: &Communicator) {
+    let (nvshmem, boot) = initialise_nvshmem(comm.rank(), comm.size());
     let own = nvshmem.malloc(3 * BUFFER);
     let rig = Rig::new(comm, &Options::default());
     assert_eq!(rig.reshape.backend(), Backend::Nvshmem, "which is initialised");

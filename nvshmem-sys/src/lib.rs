@@ -72,7 +72,9 @@ functions! {
     free = nvshmem_free(pointer: *mut c_void);
     /// Where the memory of another process is mapped here, or NULL.
     ptr = nvshmem_ptr(pointer: *const c_void, pe: c_int) -> *mut c_void;
-    /// Collective over all processes.
+    /// Copies to symmetric memory of another process; the source may be used again when it returns.
+    putmem = nvshmem_putmem(destination: *mut c_void, source: *const c_void, bytes: usize, pe: c_int);
+    /// Collective over all processes; what was put before has arrived.
     barrier_all = nvshmem_barrier_all();
     /// Gives a CUmodule with NVSHMEM's device code what it needs. Synchronises the device.
     cumodule_init = nvshmemx_cumodule_init(module: *mut c_void) -> c_int;

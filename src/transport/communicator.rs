@@ -6,6 +6,8 @@ use super::control::{Call, Cause, Control, EXCHANGE_BYTES};
 use super::introduction::Introduction;
 use super::memory::{self, Mapping};
 use super::node::Node;
+#[cfg(feature = "cuda")]
+use super::nvshmem::{Device, NvshmemBoot, is_initialised};
 use super::segments::Segments;
 use super::star::Star;
 use super::sync::Ordering;
@@ -35,7 +37,7 @@ pub struct Inner {
     pub segments: Segments,
     /// The way to the GPUs, once something needed it.
     #[cfg(feature = "cuda")]
-    pub device: OnceCell<super::nvshmem::Device>,
+    pub device: OnceCell<Device>,
     /// The process that formed it: a forked child has a copy, but is not a rank.
     process: u32,
     /// The number of exchanges so far. Locked for the whole of a collective call.
@@ -51,11 +53,17 @@ pub struct Collective<'a> {
 }
 
 impl Communicator {
-    /// The world that the launcher of this process made, formed once; a process without a launcher is a world of one.
+    /// The world of NVSHMEM, if that is initialised; else the one that the launcher of this process made; a process
+    /// without a launcher is a world of one. Formed once.
     pub fn world() -> Result<Communicator> {
         static WORLD: OnceCell<Communicator> = OnceCell::new();
         WORLD
             .get_or_try_init(|| {
+                #[cfg(feature = "cuda")]
+                if is_initialised() {
+                    let told = |error: Error| error.context("the implicit world is that of NVSHMEM");
+                    return Communicator::from_boot(Box::new(NvshmemBoot::new().map_err(told)?)).map_err(told);
+                }
                 let (star, rank, size) = match launch::find_job(config::get, launch::launcher_process())? {
                     None => (Star::Hub(Vec::new()), 0, 1),
                     Some(job) => {

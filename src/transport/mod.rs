@@ -51,7 +51,7 @@ pub(crate) use cross_memory::Reader;
 pub(crate) use lane::{Arrival, Lane, piece_bytes as lane_piece_bytes};
 pub(crate) use mpi_plugin::with_mpi_plugin;
 #[cfg(feature = "cuda")]
-pub(crate) use nvshmem::{Claim, Device, DeviceMemory, HostWords, Wanted};
+pub(crate) use nvshmem::{Claim, Device, DeviceMemory, HostWords, Range, Wanted};
 pub(crate) use plan_segment::PlanSegment;
 pub(crate) use slot::{Operation, Post, Reach};
 pub(crate) use tally::Tally;

@@ -7,7 +7,7 @@ use super::tables::{Blocks, Operands, Places, RankPlace, SLOT_BYTES, Tables};
 use super::workspace::Layout;
 use crate::error::{Error, Result, Status};
 use crate::plan::Schedule;
-use crate::transport::{Cause, Claim, Communicator, Device, DeviceMemory, HostWords};
+use crate::transport::{Cause, Claim, Communicator, Device, DeviceMemory, HostWords, Range};
 use bytemuck::Zeroable;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
@@ -118,6 +118,7 @@ impl DeviceProgram {
     /// peers are told instead of left waiting, and the fault comes back. If all is well here, what comes back is the
     /// failure of an earlier operation that no call has returned yet.
     pub fn start(&self, buffers: Result<Buffers>, stream: u64) -> Result<()> {
+        let _range = Range::begin(c"boxwise_exec_async");
         let _queueing = self.queueing.lock().unwrap_or_else(PoisonError::into_inner);
         self.check_health()?;
         let sound_stream = self.device.check_stream(stream).map_err(|error| self.of_this_rank(error));

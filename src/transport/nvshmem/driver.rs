@@ -12,7 +12,7 @@ const LEAST_VERSION: i32 = 12000;
 const VERSION_FUNCTION: &str = "cuDriverGetVersion";
 
 /// Every function of the driver that this backend calls.
-const FUNCTIONS: [&str; 23] = [
+const FUNCTIONS: [&str; 24] = [
     VERSION_FUNCTION,
     "cuCtxGetCurrent",
     "cuCtxGetDevice",
@@ -29,6 +29,7 @@ const FUNCTIONS: [&str; 23] = [
     "cuMemFree_v2",
     "cuMemHostAlloc",
     "cuMemHostGetDevicePointer_v2",
+    "cuMemcpyDtoH_v2",
     "cuMemcpyHtoD_v2",
     "cuMemsetD8_v2",
     "cuModuleGetFunction",
@@ -199,6 +200,18 @@ pub fn clear(address: u64, bytes: usize) -> Result<()> {
     check("cuCtxSynchronize", unsafe { sys::cuCtxSynchronize() })
 }
 
+/// Copies to device memory, before it returns.
+pub fn write(address: u64, bytes: &[u8]) -> Result<()> {
+    // SAFETY: the caller owns so many bytes there, and a context is current.
+    check("cuMemcpyHtoD", unsafe { sys::cuMemcpyHtoD_v2(address, bytes.as_ptr().cast(), bytes.len()) })
+}
+
+/// Copies from device memory.
+pub fn read(address: u64, bytes: &mut [u8]) -> Result<()> {
+    // SAFETY: as above.
+    check("cuMemcpyDtoH", unsafe { sys::cuMemcpyDtoH_v2(bytes.as_mut_ptr().cast(), address, bytes.len()) })
+}
+
 /// Memory of the device, freed on drop.
 #[derive(Debug)]
 pub struct DeviceMemory {
@@ -224,8 +237,7 @@ impl DeviceMemory {
     /// Copies to it, before it returns. There must be room.
     pub fn write(&self, bytes: &[u8]) -> Result<()> {
         let _entered = self.device.context().enter()?;
-        // SAFETY: the caller allocated so many bytes.
-        check("cuMemcpyHtoD", unsafe { sys::cuMemcpyHtoD_v2(self.address, bytes.as_ptr().cast(), bytes.len()) })
+        write(self.address, bytes)
     }
 }
 
@@ -307,6 +319,7 @@ mod tests {
     #[test]
     fn every_function_that_is_called_is_looked_for() {
         let sources = [
+            include_str!("boot.rs"),
             include_str!("device.rs"),
             include_str!("driver.rs"),
             include_str!("heap.rs"),

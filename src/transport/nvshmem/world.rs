@@ -137,6 +137,18 @@ impl World {
         unsafe { (self.functions().free)(address as *mut c_void) };
     }
 
+    /// Copies bytes to the same place in the memory of a PE.
+    pub fn put(&self, address: u64, bytes: usize, pe: i32) {
+        // SAFETY: NVSHMEM is initialised, and the caller owns so many bytes there.
+        unsafe { (self.functions().putmem)(address as *mut c_void, address as *const c_void, bytes, pe) };
+    }
+
+    /// What was put before has arrived after it. Collective over all PEs.
+    pub fn barrier(&self, _: &Entered) {
+        // SAFETY: NVSHMEM is initialised, and its context current.
+        unsafe { (self.functions().barrier_all)() };
+    }
+
     /// Where symmetric memory of a PE is mapped here.
     pub fn mapped(&self, address: u64, pe: i32) -> Option<u64> {
         // SAFETY: NVSHMEM is initialised; it only looks the address up.

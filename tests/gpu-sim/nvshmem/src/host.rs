@@ -168,6 +168,15 @@ pub extern "C" fn nvshmem_ptr(pointer: *const c_void, pe: c_int) -> *mut c_void 
     })
 }
 
+/// Delivered like a kernel's; it blocks, so its source is read before it returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvshmem_putmem(to: *mut c_void, from: *const c_void, bytes: usize, pe: c_int) {
+    if put(to as u64, from as u64, bytes, None, pe as usize, false) != 0 {
+        eprintln!("gpu-sim: nvshmem_putmem to {to:p}, which is no symmetric memory of {bytes} bytes");
+        std::process::exit(255);
+    }
+}
+
 #[unsafe(no_mangle)]
 pub extern "C" fn nvshmem_barrier_all() {
     network::quiet();
