@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154 # variables of other files
 # What proves the GPU backend without a GPU: NVSHMEM's host functions and struct layouts against its library and headers;
 # the kernels that NVIDIA's compiler makes, run by the interpreter with stand-ins for the driver and NVSHMEM; mutants of
-# the kernels; what can be read in their machine code; and the examples with an installed package.
+# the kernels; what can be read in their machine code; the examples with an installed package; ranges for profilers.
 
 # shellcheck source=../lib/cuda.sh
 source "$here/lib/cuda.sh"
@@ -37,6 +37,9 @@ test_gpu() {
     run_test "install" install_with_kernels "$scratch/with_kernels"
     last_passed || return
     run_test "find_package: CUDA" use_package "$scratch/with_kernels" "$stand_ins"
+    last_passed || return
+    run_test "NVTX: ranges" see_ranges "$scratch/with_kernels" "$stand_ins"
+    run_test "NVTX: not there" miss_nvtx "$scratch/with_kernels" "$stand_ins"
 }
 
 need_gpu_tools() {
@@ -67,4 +70,30 @@ use_package() {
         -DCUDA_INCLUDE_DIR="$CUDA_HOME/include" -DCUDA_DRIVER="$2/libcuda.so.1"
     within 300 cmake --build "$project/build"
     LD_LIBRARY_PATH=$2 NVSHMEM_HOME='' within 60 ctest --test-dir "$project/build" --output-on-failure --no-tests=error
+}
+
+# profiled PREFIX LIBRARY_PATH: runs the consumer's C program on 2 ranks with a profiler that writes to a file.
+profiled() {
+    cc -shared -fPIC "-I$CUDA_HOME/include" "$root/tests/nvtx/profiler.c" -o "$scratch/profiler.so"
+    LD_LIBRARY_PATH=$2 NVTX_INJECTION64_PATH=$scratch/profiler.so TEST_PROFILE=$scratch/ranges BOXWISE_LOG=warn \
+        NVSHMEM_HOME='' within 60 "$1/bin/boxwise-run" -n 2 "$scratch/consumer-cuda/build/c"
+}
+
+# see_ranges PREFIX STAND_INS
+see_ranges() {
+    local name begun
+    profiled "$1" "$2:$CUDA_HOME/lib"
+    for name in boxwise_make boxwise_exec_async; do
+        grep -qx "begin $name" "$scratch/ranges"
+    done
+    begun=$(grep -c '^begin ' "$scratch/ranges")
+    [ "$begun" = "$(grep -c '^end ' "$scratch/ranges")" ]
+}
+
+# miss_nvtx PREFIX STAND_INS: without NVIDIA's library of NVTX all works, and is told.
+miss_nvtx() {
+    rm -f "$scratch/ranges"
+    profiled "$1" "$2" 2>&1 | tee "$scratch/output"
+    grep -q 'it will see no ranges' "$scratch/output"
+    [ ! -e "$scratch/ranges" ]
 }
