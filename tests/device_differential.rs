@@ -1,12 +1,13 @@
 //! Random reshapes of device memory against the oracle, ranks as processes under `boxwise-run`: with GPUs that reach
-//! one another, that do not, and both. Under the stand-ins for the CUDA driver and NVSHMEM, whose kernels are interpreted.
+//! one another, that do not, and both. Under the stand-ins for the CUDA driver and NVSHMEM, whose kernels are interpreted;
+//! or on the GPUs of this machine.
 
 mod common;
 
 use boxwise::Communicator;
 use boxwise::plan::Backend;
 use common::case::Case;
-use common::gpu::STAND_INS;
+use common::gpu::Gpus;
 use common::harness::{self, Test};
 use common::job::{self, Job};
 use common::memory::Kinds;
@@ -24,6 +25,8 @@ type Way = (&'static str, [Option<bool>; 2]);
 const ALWAYS: Option<bool> = Some(true);
 const NEVER: Option<bool> = Some(false);
 
+/// Of real GPUs.
+const AS_THEY_ARE: Way = ("as_they_are", [None, None]);
 const WAYS: [Way; 3] = [("all", [ALWAYS, NEVER]), ("none", [NEVER, ALWAYS]), ("odd", [ALWAYS, ALWAYS])];
 /// By number of ranks.
 const CASES: [usize; 5] = [0, 12, 24, 20, 16];
@@ -40,20 +43,19 @@ fn main() -> ExitCode {
 }
 
 fn tests() -> Vec<Test<'static>> {
-    let Ok(stand_ins) = std::env::var(STAND_INS) else {
-        println!(
-            "skipped: {STAND_INS} does not say where the stand-ins for CUDA and NVSHMEM are (tests/gpu-sim/place)"
-        );
-        return Vec::new();
+    let Some(gpus) = Gpus::find() else { return Vec::new() };
+    let ways = match gpus {
+        Gpus::Simulated(_) => &WAYS[..],
+        Gpus::Real => &[AS_THEY_ARE],
     };
     // One case again, or a fresh seed for every run.
     if let Ok(named) = std::env::var("CASE") {
         let parts: Vec<String> = named.split(':').map(str::to_owned).collect();
         let [ranks, seed, way] = &parts[..] else { panic!("CASE is ranks:seed:way") };
         let ranks = ranks.parse().expect("a number of ranks");
-        let way = *WAYS.iter().find(|(name, _)| name == way).expect("a way as printed");
+        let way = *ways.iter().find(|(name, _)| name == way).expect("a way as printed");
         let seed = seed.clone();
-        return vec![Test::new("again", move || start(&stand_ins, ranks, way, &seed, 3, true).map(drop))];
+        return vec![Test::new("again", move || start(&gpus, ranks, way, &seed, 3, true).map(drop))];
     }
     let first = std::env::var("SEED").ok().map(|text| text.parse().expect("SEED is a number"));
     let first: u64 = first.unwrap_or_else(|| fastrand::u64(..));
@@ -61,35 +63,31 @@ fn tests() -> Vec<Test<'static>> {
     let methods = Rc::new(RefCell::new(Vec::new()));
     let mut tests = Vec::new();
     for (ranks, cases) in CASES.into_iter().enumerate().skip(1) {
-        for (index, way) in WAYS.into_iter().enumerate() {
+        for (index, way) in ways.iter().copied().enumerate() {
             let seed = mix(&[first, ranks as u64, index as u64]).to_string();
             let name = format!("reachable_{}_{ranks}_ranks_{cases}_cases", way.0);
-            let (methods, stand_ins) = (Rc::clone(&methods), stand_ins.clone());
+            let (methods, gpus) = (Rc::clone(&methods), gpus.clone());
             tests.push(Test::new(name, move || {
-                let used = start(&stand_ins, ranks, way, &seed, cases, false)?;
+                let used = start(&gpus, ranks, way, &seed, cases, false)?;
                 methods.borrow_mut().push((way.0, used));
                 Ok(())
             }));
         }
     }
     let jobs = tests.len();
-    tests.push(Test::new("every_way_was_taken", move || check_methods(&methods.borrow(), jobs)));
+    tests.push(Test::new("every_way_was_taken", move || check_methods(&methods.borrow(), ways, jobs)));
     tests
 }
 
-fn start(stand_ins: &str, ranks: usize, way: Way, seed: &str, cases: usize, same: bool) -> Result<[u64; 2], String> {
+fn start(gpus: &Gpus, ranks: usize, way: Way, seed: &str, cases: usize, same: bool) -> Result<[u64; 2], String> {
     let count = cases.to_string();
-    let variables = [
+    let mut variables = gpus.variables(way.0, seed);
+    variables.extend([
         ("TEST_SEED", seed),
         ("TEST_CASES", &count),
         ("TEST_SAME", if same { "1" } else { "0" }),
         ("TEST_WAY", way.0),
-        ("GPU_SIM_REACHABLE", way.0),
-        ("GPU_SIM_SEED", seed),
-        ("LD_LIBRARY_PATH", stand_ins),
-        // Which may be set for the build, to the real one.
-        ("NVSHMEM_HOME", ""),
-    ];
+    ]);
     let outcome = Job::launched(ranks, "play", &variables).wait(limit())?;
     let played: usize = outcome.notes.iter().flatten().filter(|line| *line == "ok").count();
     if !outcome.statuses[0].success() || played != ranks * cases {
@@ -110,16 +108,16 @@ fn limit() -> Duration {
 }
 
 /// The ways in which data moved in all jobs: a way that is never taken would never be tested.
-fn check_methods(seen: &[(&str, [u64; 2])], jobs: usize) -> Result<(), String> {
+fn check_methods(seen: &[(&str, [u64; 2])], ways: &[Way], jobs: usize) -> Result<(), String> {
     if seen.len() < jobs {
         println!("{} of {jobs} jobs were played: not every way has had its turn", seen.len());
         return Ok(());
     }
-    for (name, must) in WAYS {
-        let of_way = || seen.iter().filter(|(way, _)| *way == name);
+    for (name, must) in ways {
+        let of_way = || seen.iter().filter(|(way, _)| way == name);
         let used: [u64; 2] = std::array::from_fn(|method| of_way().map(|(_, used)| used[method]).sum());
         println!("reachable {name}: rounds in which data moved by stores of kernels, by NVSHMEM puts: {used:?}");
-        let right = used.iter().zip(must).all(|(used, must)| match must {
+        let right = used.iter().zip(must).all(|(used, must)| match *must {
             ALWAYS => *used >= LEAST_USED,
             NEVER => *used == 0,
             None => true,

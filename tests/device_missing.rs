@@ -6,7 +6,7 @@ mod common;
 use boxwise::plan::Backend;
 use boxwise::{Communicator, Options, Reshape, Status};
 use common::example::slabs;
-use common::gpu::{self, DeviceBuffer, STAND_INS};
+use common::gpu::{self, DeviceBuffer, Gpus};
 use common::harness::{self, Test};
 use common::job::{self, Job};
 use common::side::{Side, request};
@@ -66,12 +66,7 @@ fn main() -> ExitCode {
 }
 
 fn tests() -> Vec<Test<'static>> {
-    let Ok(stand_ins) = std::env::var(STAND_INS) else {
-        println!(
-            "skipped: {STAND_INS} does not say where the stand-ins for CUDA and NVSHMEM are (tests/gpu-sim/place)"
-        );
-        return Vec::new();
-    };
+    let Some(Gpus::Simulated(stand_ins)) = Gpus::find() else { return Vec::new() };
     let test = |(name, spoilt, variable, ..): Case| {
         let stand_ins = stand_ins.clone();
         Test::new(name, move || start(name, spoilt, variable, Path::new(&stand_ins)))

@@ -1,5 +1,6 @@
 //! Reshapes of device memory in graphs, on several streams, on subsets of the GPUs, beside an application's own NVSHMEM,
-//! and with ranks that pass rubbish, come late or die. Under the stand-ins for the CUDA driver and NVSHMEM.
+//! and with ranks that pass rubbish, come late or die. Under the stand-ins for the CUDA driver and NVSHMEM, or on
+//! the GPUs of this machine.
 
 mod common;
 
@@ -7,7 +8,7 @@ use boxwise::plan::{Backend, ExitSync};
 use boxwise::{Communicator, Error, Options, Reshape, Result, Status, Stream};
 use common::example::slabs;
 use common::file_boot::FileBoot;
-use common::gpu::{self, DeviceBuffer, STAND_INS};
+use common::gpu::{self, DeviceBuffer, Gpus};
 use common::harness::{self, Test};
 use common::job::{self, Job};
 use common::nvshmem::Nvshmem;
@@ -42,10 +43,11 @@ const SCENARIOS: [Scenario; 15] = [
     ("late", 2, late),
     ("killed", 3, killed),
     ("killed_before_destroy", 3, killed_before_destroy),
-    ("device_fails", 3, device_fails),
+    (DEVICE_FAILS, 3, device_fails),
 ];
 /// Begins with NVSHMEM, which counts its PEs the other way round than boxwise-run its ranks.
 const WORLD_OF_NVSHMEM: &str = "world_of_nvshmem";
+const DEVICE_FAILS: &str = "device_fails";
 /// The rank that dies, or is at fault.
 const VICTIM: usize = 1;
 
@@ -65,33 +67,30 @@ fn main() -> ExitCode {
 }
 
 fn tests() -> Vec<Test<'static>> {
-    let Ok(stand_ins) = std::env::var(STAND_INS) else {
-        println!(
-            "skipped: {STAND_INS} does not say where the stand-ins for CUDA and NVSHMEM are (tests/gpu-sim/place)"
-        );
-        return Vec::new();
+    let Some(gpus) = Gpus::find() else { return Vec::new() };
+    let ways = match gpus {
+        Gpus::Simulated(_) => &["all", "none"][..],
+        Gpus::Real => &["as_they_are"],
     };
     let mut tests = Vec::new();
     for (name, ranks, _) in SCENARIOS {
-        for reachable in ["all", "none"] {
-            let stand_ins = stand_ins.clone();
-            let test = move || start(name, ranks, &stand_ins, reachable);
+        // Real ones are not broken on purpose.
+        if name == DEVICE_FAILS && matches!(gpus, Gpus::Real) {
+            continue;
+        }
+        for &reachable in ways {
+            let gpus = gpus.clone();
+            let test = move || start(name, ranks, &gpus, reachable);
             tests.push(Test::new(format!("{name}_reachable_{reachable}"), test));
         }
     }
     tests
 }
 
-fn start(name: &str, ranks: usize, stand_ins: &str, reachable: &str) -> std::result::Result<(), String> {
+fn start(name: &str, ranks: usize, gpus: &Gpus, reachable: &str) -> std::result::Result<(), String> {
     let before = job::traces();
     let seed = fastrand::u64(..).to_string();
-    let variables = [
-        ("LD_LIBRARY_PATH", stand_ins),
-        ("NVSHMEM_HOME", ""),
-        ("GPU_SIM_REACHABLE", reachable),
-        ("GPU_SIM_SEED", &seed),
-    ];
-    let outcome = Job::launched(ranks, name, &variables).wait(LIMIT)?;
+    let outcome = Job::launched(ranks, name, &gpus.variables(reachable, &seed)).wait(LIMIT)?;
     let dies = name.starts_with("killed");
     let is_well = |rank: &usize| outcome.notes[*rank].iter().any(|line| line == "well");
     let well = (0..ranks).filter(is_well).count();

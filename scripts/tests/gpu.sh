@@ -1,7 +1,8 @@
 # shellcheck shell=bash disable=SC2154 # variables of other files
 # What proves the GPU backend without a GPU: NVSHMEM's host functions and struct layouts against its library and headers;
 # the kernels that NVIDIA's compiler makes, run by the interpreter with stand-ins for the driver and NVSHMEM; mutants of
-# the kernels; what can be read in their machine code; the examples with an installed package; ranges for profilers.
+# the kernels; what can be read in their machine code; that tests/gpu, which is for machines with GPUs, works; the examples
+# with an installed package; ranges for profilers.
 
 # shellcheck source=../lib/cuda.sh
 source "$here/lib/cuda.sh"
@@ -9,14 +10,14 @@ source "$here/lib/cuda.sh"
 gpu_crates=(--package nvshmem-sys --package gpu-sim-interpreter --package gpu-sim-cuda --package gpu-sim-nvshmem)
 device_tests=(--test device_differential --test device_missing --test device_scenarios)
 # Beside a random one.
-seeds=(1 2 3 4)
+seeds=(1 2 3)
 
 test_gpu() {
     run_test "tools are there" need_gpu_tools
     last_passed || return
     # Once more, for the variables: a test is a subshell.
     need_cuda
-    local stand_ins=$scratch/gpu-sim mutants=$scratch/mutants seed
+    local stand_ins=$scratch/gpu-sim kit=$scratch/kit seed
     export GPU_SIM_PTX=$scratch/ptx
     local simulated=(env BOXWISE_KERNELS_FORM=ptx "BOXWISE_GPU_SIM=$stand_ins")
     run_test "clippy" "${simulated[@]}" \
@@ -32,8 +33,13 @@ test_gpu() {
         run_cargo_tests "seed $seed" 600 "${simulated[@]}" "SEED=$seed" \
             cargo test --locked --features cuda --test device_differential
     done
-    run_cargo_tests "mutants" 900 "${simulated[@]}" tests/gpu-mutants/run "$mutants"
+    run_cargo_tests "mutants" 900 "${simulated[@]}" tests/gpu-mutants/run "$scratch/mutants"
     run_cargo_tests "static" 900 tests/gpu-static/check "$target_dir/gpu-static"
+    run_test "GPUs: build" within 600 "${simulated[@]}" tests/gpu/build "$kit"
+    last_passed || return
+    run_test "GPUs: there are none" skip_without_gpus "$kit"
+    run_test "GPUs: stand-ins" tests/gpu-sim/place "$kit/lib" "$target_dir/debug"
+    run_cargo_tests "GPUs: run" 600 tests/gpu/run "$kit" 10 6 7 2
     run_test "install" install_with_kernels "$scratch/with_kernels"
     last_passed || return
     run_test "find_package: CUDA" use_package "$scratch/with_kernels" "$stand_ins"
@@ -53,6 +59,12 @@ need_gpu_tools() {
 place_stand_ins() {
     cargo build --locked --package gpu-sim-cuda --package gpu-sim-nvshmem
     tests/gpu-sim/place "$1" "$target_dir/debug"
+}
+
+# skip_without_gpus KIT: what runs on GPUs says why it does not.
+skip_without_gpus() {
+    tests/gpu/run "$1" | tee "$scratch/output"
+    grep -q '^skipped: .' "$scratch/output"
 }
 
 install_with_kernels() {

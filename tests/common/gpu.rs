@@ -5,8 +5,47 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr;
 use std::sync::OnceLock;
 
-/// The folder of the stand-ins for the CUDA driver and NVSHMEM; where it is not set there is nothing to test with.
-pub const STAND_INS: &str = "BOXWISE_GPU_SIM";
+/// The folder of the stand-ins for the CUDA driver and NVSHMEM, or `none`: those of this machine, with its GPUs.
+const STAND_INS: &str = "BOXWISE_GPU_SIM";
+
+/// What the ranks of a test find as the CUDA driver and NVSHMEM.
+#[derive(Clone)]
+pub enum Gpus {
+    /// The stand-ins in this folder.
+    Simulated(String),
+    Real,
+}
+
+impl Gpus {
+    /// `None` where there is nothing to test with.
+    pub fn find() -> Option<Gpus> {
+        match std::env::var(STAND_INS).as_deref() {
+            Ok("none") => Some(Gpus::Real),
+            Ok(folder) => Some(Gpus::Simulated(folder.to_owned())),
+            Err(_) => {
+                println!(
+                    "skipped: {STAND_INS} does not say where the stand-ins for CUDA and NVSHMEM are \
+                     (tests/gpu-sim/place)"
+                );
+                None
+            }
+        }
+    }
+
+    /// What is set for the ranks: which of the simulated GPUs reach one another, and the order in which their threads run.
+    pub fn variables<'a>(&'a self, reachable: &'a str, seed: &'a str) -> Vec<(&'a str, &'a str)> {
+        match self {
+            Gpus::Real => Vec::new(),
+            Gpus::Simulated(stand_ins) => vec![
+                ("LD_LIBRARY_PATH", stand_ins),
+                // Which may be set for the build, to the real one.
+                ("NVSHMEM_HOME", ""),
+                ("GPU_SIM_REACHABLE", reachable),
+                ("GPU_SIM_SEED", seed),
+            ],
+        }
+    }
+}
 
 type Status = c_int;
 pub type Handle = *mut c_void;
@@ -17,20 +56,20 @@ macro_rules! driver_functions {
         #[allow(non_snake_case)] // the names are the driver's
         pub struct Driver {
             $($name: unsafe extern "C" fn($($type),*) -> Status,)*
+            library: Library,
             context: usize,
         }
 
         impl Driver {
             fn load() -> Driver {
-                // SAFETY: the initialisers of a driver have no conditions; the types are the driver's. It stays loaded.
+                // SAFETY: the initialisers of a driver have no conditions; the types are the driver's.
                 unsafe {
                     let library = Library::open(Some("libcuda.so.1"), RTLD_NOW).expect("a CUDA driver");
-                    let driver = Driver {
+                    Driver {
                         $($name: *library.get(concat!(stringify!($name), "\0").as_bytes()).expect(stringify!($name)),)*
+                        library,
                         context: 0,
-                    };
-                    std::mem::forget(library);
-                    driver
+                    }
                 }
             }
         }
@@ -57,7 +96,6 @@ driver_functions! {
     cuGraphLaunch(Handle, Handle);
     cuGraphExecDestroy(Handle);
     cuGraphDestroy(Handle);
-    gpu_sim_stick(Status);
 }
 
 const STREAM_NON_BLOCKING: c_uint = 1;
@@ -123,11 +161,15 @@ impl Driver {
         unsafe { ok("cuCtxSynchronize", (self.cuCtxSynchronize)()) };
     }
 
-    /// The device fails: from now on every call says so.
+    /// The simulated device fails: from now on every call says so.
     pub fn fail(&self) {
         const ILLEGAL_ADDRESS: Status = 700;
         // SAFETY: the stand-in's own function.
-        unsafe { (self.gpu_sim_stick)(ILLEGAL_ADDRESS) };
+        unsafe {
+            let stick =
+                self.library.get::<unsafe extern "C" fn(Status)>(b"gpu_sim_stick\0").expect("a simulated device");
+            stick(ILLEGAL_ADDRESS);
+        }
     }
 
     /// A stream that does not wait for the default one.

@@ -12,6 +12,12 @@ const NOTES: &str = "TEST_NOTES";
 /// Marks every process of a job, so that none is overlooked.
 const MARK: &str = "TEST_MARK";
 
+/// `boxwise-run`: beside this program, where the two were moved together.
+fn launcher() -> PathBuf {
+    let beside = own_program().with_file_name("boxwise-run");
+    if beside.exists() { beside } else { PathBuf::from(env!("CARGO_BIN_EXE_boxwise-run")) }
+}
+
 /// The role of this process, if it is part of a job.
 pub fn role() -> Option<String> {
     std::env::var(ROLE).ok()
@@ -57,7 +63,7 @@ pub struct Outcome {
 impl Job {
     /// This program as `ranks` ranks under `boxwise-run`.
     pub fn launched(ranks: usize, role: &str, variables: &[(&str, &str)]) -> Job {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_boxwise-run"));
+        let mut command = Command::new(launcher());
         command.arg("-n").arg(ranks.to_string()).arg(own_program());
         Job::new(role).with(command, variables)
     }

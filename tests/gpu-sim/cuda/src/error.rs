@@ -12,13 +12,14 @@ pub const INVALID_CONTEXT: Status = 201;
 pub const NO_BINARY: Status = 209;
 pub const INVALID_HANDLE: Status = 400;
 pub const NOT_FOUND: Status = 500;
+pub const NOT_READY: Status = 600;
 pub const ILLEGAL_ADDRESS: Status = 700;
 pub const LAUNCH_TIMEOUT: Status = 702;
 pub const MISALIGNED_ADDRESS: Status = 716;
 pub const LAUNCH_FAILED: Status = 719;
 pub const CAPTURE_UNSUPPORTED: Status = 900;
 
-const TEXTS: [(Status, &CStr, &CStr); 13] = [
+const TEXTS: [(Status, &CStr, &CStr); 14] = [
     (SUCCESS, c"CUDA_SUCCESS", c"no error"),
     (INVALID_VALUE, c"CUDA_ERROR_INVALID_VALUE", c"invalid argument"),
     (OUT_OF_MEMORY, c"CUDA_ERROR_OUT_OF_MEMORY", c"out of memory"),
@@ -27,6 +28,7 @@ const TEXTS: [(Status, &CStr, &CStr); 13] = [
     (NO_BINARY, c"CUDA_ERROR_NO_BINARY_FOR_GPU", c"no kernel image is available for execution on the device"),
     (INVALID_HANDLE, c"CUDA_ERROR_INVALID_HANDLE", c"invalid resource handle"),
     (NOT_FOUND, c"CUDA_ERROR_NOT_FOUND", c"named symbol not found"),
+    (NOT_READY, c"CUDA_ERROR_NOT_READY", c"device not ready"),
     (ILLEGAL_ADDRESS, c"CUDA_ERROR_ILLEGAL_ADDRESS", c"an illegal memory access was encountered"),
     (LAUNCH_TIMEOUT, c"CUDA_ERROR_LAUNCH_TIMEOUT", c"the launch timed out and was terminated"),
     (MISALIGNED_ADDRESS, c"CUDA_ERROR_MISALIGNED_ADDRESS", c"misaligned address"),

@@ -2,7 +2,8 @@
 
 use crate::context::need;
 use crate::error::{INVALID_VALUE, OUT_OF_MEMORY, SUCCESS};
-use crate::{Handle, Status, stream};
+use crate::stream::{self, Task};
+use crate::{Handle, Status};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_uint, c_void};
@@ -217,4 +218,28 @@ pub extern "C" fn cuMemsetD8_v2(address: u64, value: u8, bytes: usize) -> Status
         unsafe { std::ptr::write_bytes(address as *mut u8, value, bytes) };
     }
     status
+}
+
+/// From one piece of device memory to another.
+#[derive(Clone)]
+pub struct Copy {
+    to: u64,
+    from: u64,
+    bytes: usize,
+}
+
+impl Copy {
+    pub fn run(&self) {
+        // SAFETY: both sides were checked.
+        unsafe { std::ptr::copy(self.from as *const u8, self.to as *mut u8, self.bytes) };
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: Handle) -> Status {
+    match need() {
+        SUCCESS if [to, from].iter().any(|side| check(*side, bytes as u64).is_err()) => INVALID_VALUE,
+        SUCCESS => stream::push(stream, Task::Copy(Copy { to, from, bytes })),
+        status => status,
+    }
 }

@@ -2,7 +2,9 @@
 
 use crate::context::need;
 use crate::error::{CAPTURE_UNSUPPORTED, INVALID_HANDLE, INVALID_VALUE, SUCCESS, or_sticky};
+use crate::event::Event;
 use crate::kernel::Work;
+use crate::memory::Copy;
 use crate::{Handle, Status};
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{c_int, c_uint};
@@ -12,6 +14,18 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 #[derive(Clone)]
 pub enum Task {
     Launch(Work),
+    Copy(Copy),
+    Record(Arc<Event>),
+}
+
+impl Task {
+    fn run(self) {
+        match self {
+            Task::Launch(work) => work.run(),
+            Task::Copy(copy) => copy.run(),
+            Task::Record(event) => event.record(),
+        }
+    }
 }
 
 #[derive(Default)]
@@ -59,8 +73,7 @@ impl Stream {
             };
             state.busy = true;
             drop(state);
-            let Task::Launch(work) = task;
-            work.run();
+            task.run();
             self.state().busy = false;
             self.changed.notify_all();
         }
